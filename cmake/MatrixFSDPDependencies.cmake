@@ -1,0 +1,70 @@
+# Finds what the library needs. Also run by the installed package, so that users link what we linked.
+include_guard(GLOBAL)
+
+find_package(fmt REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(MPI REQUIRED COMPONENTS CXX)
+find_package(HDF5 REQUIRED COMPONENTS C)
+find_package(Threads REQUIRED)
+
+# Kokkos: a proper package first; else Debian's, whose package file names a wrong include folder, by header and library.
+if(NOT TARGET MatrixFSDP::kokkos)
+  find_package(Kokkos CONFIG QUIET)
+  find_file(MATRIXFSDP_KOKKOS_HEADER Kokkos_Core.hpp NO_DEFAULT_PATH
+            HINTS "${Kokkos_DIR}/../../../include" "${Kokkos_DIR}/../../../../include" "${Kokkos_DIR}/../include/kokkos")
+  mark_as_advanced(MATRIXFSDP_KOKKOS_HEADER)
+  if(NOT MATRIXFSDP_KOKKOS_HEADER)
+    find_path(MATRIXFSDP_KOKKOS_INCLUDE_DIR Kokkos_Core.hpp PATH_SUFFIXES trilinos)
+    find_library(MATRIXFSDP_KOKKOS_LIBRARY trilinos_kokkoscore)
+    mark_as_advanced(MATRIXFSDP_KOKKOS_INCLUDE_DIR MATRIXFSDP_KOKKOS_LIBRARY)
+  endif()
+  add_library(MatrixFSDP::kokkos INTERFACE IMPORTED)
+  if(TARGET Kokkos::kokkos AND MATRIXFSDP_KOKKOS_HEADER)
+    message(STATUS "Kokkos: ${Kokkos_VERSION} in ${Kokkos_DIR} (${Kokkos_DEVICES})")
+    set_property(TARGET MatrixFSDP::kokkos PROPERTY INTERFACE_LINK_LIBRARIES Kokkos::kokkos)
+  elseif(MATRIXFSDP_KOKKOS_INCLUDE_DIR AND MATRIXFSDP_KOKKOS_LIBRARY)
+    message(STATUS "Kokkos: the distribution's ${MATRIXFSDP_KOKKOS_LIBRARY}, headers in ${MATRIXFSDP_KOKKOS_INCLUDE_DIR}")
+    set_target_properties(MatrixFSDP::kokkos PROPERTIES
+      INTERFACE_INCLUDE_DIRECTORIES "${MATRIXFSDP_KOKKOS_INCLUDE_DIR}"
+      INTERFACE_LINK_LIBRARIES "${MATRIXFSDP_KOKKOS_LIBRARY};${CMAKE_DL_LIBS}")
+  elseif(MATRIXFSDP_FETCH_DEPENDENCIES)
+    include(FetchContent)
+    FetchContent_Declare(kokkos
+      URL https://github.com/kokkos/kokkos/releases/download/4.6.01/kokkos-4.6.01.tar.gz
+      URL_HASH SHA256=b9d70e4653b87a06dbb48d63291bf248058c7c7db4bd91979676ad5609bb1a3a)
+    FetchContent_MakeAvailable(kokkos)
+    set_property(TARGET MatrixFSDP::kokkos PROPERTY INTERFACE_LINK_LIBRARIES Kokkos::kokkos)
+  else()
+    message(FATAL_ERROR "Kokkos >= 3.4 was not found. Set Kokkos_ROOT, install libtrilinos-kokkos-dev (Debian), or "
+                        "set MATRIXFSDP_FETCH_DEPENDENCIES=ON.")
+  endif()
+endif()
+
+# BLAS and LAPACK through the Fortran interface, which every implementation has. OpenBLAS first.
+if(NOT TARGET MatrixFSDP::blas)
+  if(NOT BLA_VENDOR)
+    set(BLA_VENDOR OpenBLAS)
+    find_package(BLAS QUIET)
+    unset(BLA_VENDOR)
+  endif()
+  if(NOT BLAS_FOUND)
+    find_package(BLAS REQUIRED)
+  endif()
+  message(STATUS "BLAS: ${BLAS_LIBRARIES}")
+  add_library(MatrixFSDP::blas INTERFACE IMPORTED)
+  set_property(TARGET MatrixFSDP::blas PROPERTY INTERFACE_LINK_LIBRARIES BLAS::BLAS)
+endif()
+
+if(NOT TARGET MatrixFSDP::hdf5)
+  add_library(MatrixFSDP::hdf5 INTERFACE IMPORTED)
+  set_target_properties(MatrixFSDP::hdf5 PROPERTIES
+    INTERFACE_INCLUDE_DIRECTORIES "${HDF5_INCLUDE_DIRS}" INTERFACE_LINK_LIBRARIES "${HDF5_C_LIBRARIES}")
+endif()
+if(NOT TARGET MatrixFSDP::xxhash)
+  find_path(MATRIXFSDP_XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
+  find_library(MATRIXFSDP_XXHASH_LIBRARY xxhash REQUIRED)
+  mark_as_advanced(MATRIXFSDP_XXHASH_INCLUDE_DIR MATRIXFSDP_XXHASH_LIBRARY)
+  add_library(MatrixFSDP::xxhash INTERFACE IMPORTED)
+  set_target_properties(MatrixFSDP::xxhash PROPERTIES
+    INTERFACE_INCLUDE_DIRECTORIES "${MATRIXFSDP_XXHASH_INCLUDE_DIR}" INTERFACE_LINK_LIBRARIES "${MATRIXFSDP_XXHASH_LIBRARY}")
+endif()

@@ -1,0 +1,98 @@
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include <matrixfsdp/comm/request.hpp>
+
+namespace matrixfsdp {
+
+/// Why a byte is sent. Every byte has exactly one purpose.
+enum class Purpose { unshard, reduce, clip, optimizer, other };
+inline constexpr std::size_t purpose_count = 5;
+
+/// "unshard", "reduce", "clip", "optimizer", "other": keys of a metrics line.
+std::string_view name_of(Purpose purpose);
+
+/// Payload bytes this rank has handed to MPI for other ranks, by purpose. Copies to itself do not count.
+struct ByteCounts {
+  std::array<std::int64_t, purpose_count> sent{};
+
+  [[nodiscard]] std::int64_t& operator[](Purpose purpose) { return sent[static_cast<std::size_t>(purpose)]; }
+  [[nodiscard]] std::int64_t operator[](Purpose purpose) const { return sent[static_cast<std::size_t>(purpose)]; }
+  [[nodiscard]] std::int64_t total() const;
+};
+
+/// The ranks of one shard group. All ranks issue the same operations in the same order, from one thread. Only
+/// point-to-point, non-blocking MPI is used, so every wait can test, yield, sleep and end. Movable, not copyable.
+///
+/// Made by adopt, duplicate or split (comm/mpi.hpp). No static state: several communicators live side by side.
+class Communicator {
+ public:
+  Communicator(Communicator&&) noexcept;
+  Communicator& operator=(Communicator&&) noexcept;
+  /// Frees a duplicated communicator, unless an exception unwinds or MPI is finalized. Never throws, never waits.
+  ~Communicator();
+
+  [[nodiscard]] int rank() const;
+  [[nodiscard]] int size() const;
+
+  /// Longest time that any wait on this communicator lasts; then CommunicationError. Default 300 s.
+  [[nodiscard]] std::chrono::milliseconds deadline() const;
+  void set_deadline(std::chrono::milliseconds deadline);
+
+  [[nodiscard]] const ByteCounts& bytes() const;
+
+  /// Every rank gets every rank's bytes (any sizes, empty ones too), by rank.
+  std::vector<std::vector<std::byte>> all_gather(Purpose purpose, std::span<const std::byte> mine,
+                                                 const OperationLabel& label);
+
+  /// Rank `root`'s bytes on every rank.
+  std::vector<std::byte> broadcast(Purpose purpose, std::span<const std::byte> data, int root,
+                                   const OperationLabel& label);
+
+  /// Returns when every rank has come here.
+  void barrier(const OperationLabel& label);
+
+  struct Implementation;  ///< of the backend
+  explicit Communicator(std::unique_ptr<Implementation> implementation);
+  [[nodiscard]] Implementation& implementation() { return *implementation_; }
+
+ private:
+  std::unique_ptr<Implementation> implementation_;
+};
+
+/// all_gather of `mine`, a trivially copyable value.
+template <class T>
+std::vector<T> all_gather_value(Communicator& communicator, Purpose purpose, const T& mine,
+                                const OperationLabel& label) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  const auto parts = communicator.all_gather(purpose, std::as_bytes(std::span<const T, 1>(&mine, 1)), label);
+  std::vector<T> values;
+  values.reserve(parts.size());
+  for (const auto& part : parts) {
+    T value;
+    std::memcpy(&value, part.data(), sizeof(T));
+    values.push_back(value);
+  }
+  return values;
+}
+
+/// Error handling that all ranks share: each rank passes its own message (empty: no error). When any is not empty, all ranks
+/// throw the same InputError with the first rank's message, so that the program ends in an orderly way with exit code 2.
+void agree_on_input(Communicator& communicator, std::string_view error);
+
+/// Throws CommunicationError on every rank unless all ranks pass the same value: names `what`, and for the first rank that differs
+/// from rank 0 both values and both ranks.
+void require_equal(Communicator& communicator, std::uint64_t value, std::string_view what);
+
+}  // namespace matrixfsdp

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <mpi.h>
+
+#include <matrixfsdp/comm/communicator.hpp>
+
+/// The factory's name says who owns the MPI communicator.
+namespace matrixfsdp::mpi {
+
+/// Uses `comm` as it is; the caller keeps it alive and keeps its own messages off it.
+Communicator adopt(MPI_Comm comm);
+
+/// Uses a duplicate of `comm` (MPI_Comm_idup with a deadline), and frees it.
+Communicator duplicate(MPI_Comm comm, std::chrono::milliseconds deadline = std::chrono::seconds(300));
+
+/// Splits `comm` by `color`, ordered by `key`, and frees the part. Collective over `comm`. A data-parallel group inside a larger mesh.
+Communicator split(MPI_Comm comm, int color, int key);
+
+}  // namespace matrixfsdp::mpi

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include <mpi.h>
+
+#include <matrixfsdp/comm/communicator.hpp>
+
+namespace matrixfsdp {
+
+struct SessionOptions {
+  int threads = 1;                                       ///< of Kokkos' host execution space
+  std::chrono::milliseconds deadline = std::chrono::seconds(300);  ///< of start, end, and every wait of world()
+  bool check_launcher = true;  ///< compare the world size with SLURM_NTASKS (see DESIGN; spack#11925)
+};
+
+/// Start and end of MPI and Kokkos, in that order and back. The only place with blocking MPI calls. One per process.
+class Session {
+ public:
+  /// MPI_Init_thread (MPI_THREAD_FUNNELED at least: an error names what was asked for and what was provided), then Kokkos with
+  /// the device of the local rank. Throws InputError when SLURM_NTASKS (inside an srun step: SLURM_STEP_NUM_TASKS) says more tasks than MPI has ranks:
+  /// a wrong PMI makes every process rank 0 of 1.
+  static Session start(int& argc, char**& argv, const SessionOptions& options = {});
+
+  /// MPI and Kokkos are the caller's, already initialised (ContractError otherwise); nothing is ended. `comm` is duplicated.
+  static Session adopt(MPI_Comm comm, const SessionOptions& options = {});
+
+  Session(Session&&) noexcept;
+  Session& operator=(Session&&) = delete;
+  /// Ends what start began: waits for all ranks with the deadline, then Kokkos, then MPI. While an exception unwinds it
+  /// calls no collective and ends nothing: `main` aborts (run_main).
+  ~Session();
+
+  Communicator& world();
+  [[nodiscard]] int local_rank() const;  ///< within the node
+  [[nodiscard]] int local_size() const;
+  [[nodiscard]] int nodes() const;
+  /// "4 ranks on 1 node, Kokkos Serial, MPI ..." for the log and --version.
+  [[nodiscard]] std::string description() const;
+
+ private:
+  struct Implementation;
+  explicit Session(std::unique_ptr<Implementation> implementation);
+  std::unique_ptr<Implementation> implementation_;
+};
+
+/// Exit codes of all programs.
+inline constexpr int exit_ok = 0;
+inline constexpr int exit_different = 1;
+inline constexpr int exit_error = 2;
+
+/// The only catch of a program: runs `body` and turns exceptions into one line on standard error and an exit code.
+/// InputError is thrown by all ranks alike (agree_on_input): rank 0 prints, everybody ends in an orderly way, 2. Any other exception: the
+/// rank that has it prints "rank R: ...", and MPI_Abort(2) ends the job.
+int run_main(const std::function<int()>& body);
+
+}  // namespace matrixfsdp

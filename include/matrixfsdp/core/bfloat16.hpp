@@ -1,0 +1,29 @@
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+namespace matrixfsdp {
+
+/// Brain floating point: the upper 16 bits of an IEEE 754 float32. Storage only; arithmetic is done in float32.
+struct bfloat16 {
+  std::uint16_t bits = 0;
+
+  friend constexpr bool operator==(bfloat16, bfloat16) = default;
+};
+
+/// Rounds to nearest, ties to even. NaN stays NaN (made quiet), infinities and signed zeros are kept. The one place
+/// where the library rounds to bfloat16.
+constexpr bfloat16 to_bfloat16(float value) {
+  const auto word = std::bit_cast<std::uint32_t>(value);
+  if ((word & 0x7fffffffU) > 0x7f800000U) return {static_cast<std::uint16_t>((word >> 16) | 0x0040U)};
+  const std::uint32_t rounding = 0x7fffU + ((word >> 16) & 1U);
+  return {static_cast<std::uint16_t>((word + rounding) >> 16)};
+}
+
+/// Exact.
+constexpr float to_float(bfloat16 value) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(value.bits) << 16);
+}
+
+}  // namespace matrixfsdp

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+namespace matrixfsdp {
+
+/// Element types that are stored, sent or computed with.
+enum class DType { float32, float64, bfloat16 };
+
+/// Bytes of one element.
+std::size_t size_of(DType dtype);
+
+/// "float32", "float64" or "bfloat16": the names used by options, checkpoints and JSON.
+std::string_view name_of(DType dtype);
+
+/// Inverse of name_of. Throws InputError for any other name.
+DType parse_dtype(std::string_view name);
+
+}  // namespace matrixfsdp

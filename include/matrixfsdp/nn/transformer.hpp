@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include <matrixfsdp/parameter/parameter_view.hpp>
+#include <matrixfsdp/plan/transformer.hpp>
+#include <matrixfsdp/tensor/tensor.hpp>
+
+namespace matrixfsdp::nn {
+
+struct TransformerOptions {
+  std::int64_t micro_batch = 1;      ///< sequences per pass
+  std::int64_t sequence_length = 0;  ///< tokens per sequence of this run; 0: the shape's
+  bool recompute = false;            ///< keep only each block's input, and run its forward again in backward
+  std::int64_t token_block = 256;    ///< rows of the largest (tokens, vocabulary) array
+  std::int64_t query_block = 64;     ///< rows of the largest (queries, keys) array of one head
+};
+
+/// Decoder-only transformer, forward and backward unit by unit. It holds activations, never weights: each call gets the
+/// tensors of one unsharded unit, in the order of transformer_model. All sums have a fixed order, so the bits of a
+/// micro-batch depend on nothing but its tokens and the weights. T is float or double.
+///
+/// One pass: embed, block_forward(0 .. L-1), loss_forward_backward, block_backward(L-1 .. 0), embed_backward.
+template <class T>
+class Transformer {
+ public:
+  Transformer(const TransformerShape& shape, const TransformerOptions& options);
+  ~Transformer();
+
+  /// `tokens`: micro_batch x sequence_length ids in [0, vocabulary) (InputError that names position, id and limit otherwise).
+  void embed(const UnitTensors<T>& root, const std::vector<std::int32_t>& tokens);
+  void block_forward(std::int64_t layer, const UnitTensors<T>& weights);
+
+  /// Final norm, head and cross entropy. Returns the sum over the tokens of -log p(target), in double. No gradients.
+  double loss(const UnitTensors<T>& root, const std::vector<std::int32_t>& targets);
+  /// The same sum; adds the gradient of scale * sum to `root_gradient`, and keeps the gradient of the last block's output.
+  double loss_forward_backward(const UnitTensors<T>& root, UnitTensors<T>& root_gradient,
+                               const std::vector<std::int32_t>& targets, T scale);
+  /// Adds to `gradient`. An empty gradient tensor (frozen) is skipped.
+  void block_backward(std::int64_t layer, const UnitTensors<T>& weights, UnitTensors<T>& gradient);
+  void embed_backward(UnitTensors<T>& root_gradient, const std::vector<std::int32_t>& tokens);
+
+  /// Logits of the last position of each sequence after embed and all block_forward: micro_batch x vocabulary, for sampling.
+  void last_logits(const UnitTensors<T>& root, Tensor<T>& logits);
+
+  /// Bytes of activations and scratch, all allocated by the constructor.
+  [[nodiscard]] std::int64_t activation_bytes() const;
+  /// FLOPs of matrix products done so far, recomputation apart.
+  [[nodiscard]] std::int64_t product_flops() const;
+  [[nodiscard]] std::int64_t recompute_flops() const;
+  /// Called between kernels, so that transfers make progress while this rank computes. May be empty.
+  void set_poll(std::function<void()> poll);
+
+ private:
+  struct Implementation;
+  std::unique_ptr<Implementation> implementation_;
+};
+
+}  // namespace matrixfsdp::nn

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <matrixfsdp/optim/optimizer.hpp>
+
+namespace matrixfsdp {
+
+struct AdamWOptions {
+  double learning_rate = 3e-4;
+  double weight_decay = 0.0;  ///< decoupled; only on parameters of two or more dimensions (norms and biases never decay) unless a group says so
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double epsilon = 1e-8;
+};
+
+/// AdamW (Loshchilov and Hutter 2019, algorithm 2), element by element:
+///   m <- b1 m + (1 - b1) g;  v <- b2 v + (1 - b2) g^2
+///   w <- w (1 - lr wd);      w <- w - lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
+/// with t = StepInput::step. Works on any segment, so tails may be cut over ranks.
+class AdamW final : public Optimizer {
+ public:
+  AdamW(std::vector<ParameterView> views, const AdamWOptions& options);
+  ~AdamW() override;
+
+  StepResult step(const StepInput& input) override;
+  [[nodiscard]] const std::vector<ParameterView>& views() const override;
+  std::vector<StateView> state() override;
+  [[nodiscard]] std::int64_t state_bytes() const override;
+  [[nodiscard]] std::int64_t workspace_bytes() const override;
+
+ private:
+  struct Implementation;
+  std::unique_ptr<Implementation> implementation_;
+};
+
+}  // namespace matrixfsdp

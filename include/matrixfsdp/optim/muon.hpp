@@ -1,0 +1,55 @@
+#pragma once
+
+#include <string_view>
+
+#include <matrixfsdp/optim/optimizer.hpp>
+
+namespace matrixfsdp {
+
+/// Factor s(rows, cols) on the update of a rows x cols matrix.
+enum class ScaleRule {
+  original,         ///< sqrt(max(1, rows / cols))         (Jordan et al. 2024; default)
+  match_rms_adamw,  ///< 0.2 sqrt(max(rows, cols))          (Liu et al. 2025, Moonlight)
+  spectral,         ///< sqrt(rows / cols)                  (fan out over fan in)
+  none,             ///< 1
+};
+
+/// "original", "match-rms-adamw", "spectral", "none". Throws InputError for any other name.
+ScaleRule parse_scale_rule(std::string_view name);
+std::string_view name_of(ScaleRule rule);
+double update_scale(ScaleRule rule, std::int64_t rows, std::int64_t cols);
+
+struct MuonOptions {
+  double learning_rate = 0.02;
+  double weight_decay = 0.0;  ///< decoupled, with the base learning rate: w <- w (1 - lr wd)
+  double momentum = 0.95;
+  bool nesterov = true;
+  ScaleRule scale = ScaleRule::original;
+  NewtonSchulzOptions newton_schulz;
+};
+
+/// Muon (Jordan et al. 2024), for each part (see matrix_parts) of each matrix:
+///   m <- beta m + (1 - beta) g                       (momentum; exponential average)
+///   u  = (1 - beta) g + beta m  if Nesterov, else m  (direction ...)
+///   o  = orthogonalize(u)                            (... zero for a zero u)
+///   w <- w (1 - lr wd);  w <- w - lr s(rows, cols) o (apply)
+/// lr = schedule * learning_rate * group scale. A part whose u is not finite fails its whole parameter: weight and
+/// momentum stay as they were.
+class Muon final : public Optimizer {
+ public:
+  /// `views`: whole matrices only (ContractError otherwise); an empty list is legal.
+  Muon(std::vector<ParameterView> views, const MuonOptions& options);
+  ~Muon() override;
+
+  StepResult step(const StepInput& input) override;
+  [[nodiscard]] const std::vector<ParameterView>& views() const override;
+  std::vector<StateView> state() override;
+  [[nodiscard]] std::int64_t state_bytes() const override;
+  [[nodiscard]] std::int64_t workspace_bytes() const override;
+
+ private:
+  struct Implementation;
+  std::unique_ptr<Implementation> implementation_;
+};
+
+}  // namespace matrixfsdp

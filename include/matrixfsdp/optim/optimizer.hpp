@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <matrixfsdp/orthogonalize/newton_schulz.hpp>
+#include <matrixfsdp/parameter/parameter_view.hpp>
+
+/// Optimizers act on what this rank holds, and on nothing else: this module cannot include comm.
+namespace matrixfsdp {
+
+/// One optimizer state tensor of one parameter segment, for checkpoints: /optimizer/PARAMETER/name.
+struct StateView {
+  std::size_t view = 0;      ///< index into the optimizer's views
+  std::string name;          ///< "momentum"; AdamW: "first_moment", "second_moment"
+  TensorView<float> values;  ///< one per element of the view
+};
+
+/// What is the same for all parameters of one step.
+struct StepInput {
+  double gradient_scale = 1.0;  ///< from clipping; multiplies the raw gradient before momentum
+  double schedule = 1.0;        ///< factor on every base learning rate
+  std::int64_t step = 1;        ///< 1 for the first step that is taken (AdamW's bias correction)
+};
+
+struct StepResult {
+  std::int64_t matrices_orthogonalized = 0;
+  std::int64_t flops = 0;
+  std::vector<std::string> failed;  ///< parameters that were left unchanged (weight and state), e.g. non-finite values
+};
+
+/// Interface of all optimizers. State exists from construction and does not depend on gradients. The phases of a step,
+/// momentum -> direction -> apply, are separate functions of the concrete classes, so that a baseline can put
+/// communication between them.
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+
+  /// One step for all views. Gradients are read only.
+  virtual StepResult step(const StepInput& input) = 0;
+
+  /// Views this optimizer steps, in canonical order (unit, index, first element).
+  [[nodiscard]] virtual const std::vector<ParameterView>& views() const = 0;
+
+  /// State in a fixed order; the key set depends on the views only.
+  virtual std::vector<StateView> state() = 0;
+
+  /// Bytes of state, and of scratch that does not belong in a checkpoint.
+  [[nodiscard]] virtual std::int64_t state_bytes() const = 0;
+  [[nodiscard]] virtual std::int64_t workspace_bytes() const = 0;
+};
+
+}  // namespace matrixfsdp

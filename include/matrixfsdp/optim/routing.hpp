@@ -1,0 +1,23 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include <matrixfsdp/optim/adamw.hpp>
+#include <matrixfsdp/optim/muon.hpp>
+
+namespace matrixfsdp {
+
+enum class MatrixOptimizer { muon, adamw };
+
+struct RoutingOptions {
+  MatrixOptimizer matrices = MatrixOptimizer::muon;
+  MuonOptions muon;
+  AdamWOptions adamw;
+};
+
+/// Matrices (by kind, hence by global shape) to the matrix optimizer, the rest to AdamW. Either class may be empty. A
+/// checkpoint sees one optimizer whose state is that of both.
+std::unique_ptr<Optimizer> make_optimizer(std::vector<ParameterView> views, const RoutingOptions& options);
+
+}  // namespace matrixfsdp

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace matrixfsdp {
+
+enum class ScheduleKind { constant, cosine, warmup_stable_decay };
+
+/// "constant", "cosine", "warmup-stable-decay". Throws InputError for any other name.
+ScheduleKind parse_schedule(std::string_view name);
+std::string_view name_of(ScheduleKind kind);
+
+/// Factor on every base learning rate (each optimizer keeps its own base). Linear warm-up (step / warmup_steps), then
+///   constant             1
+///   cosine               f + (1 - f) (1 + cos(pi p)) / 2, p the share of the steps after warm-up, f = final_factor
+///   warmup_stable_decay  1, then linear to f over the last decay_share of all steps
+struct Schedule {
+  ScheduleKind kind = ScheduleKind::constant;
+  std::int64_t total_steps = 1;
+  std::int64_t warmup_steps = 0;
+  double final_factor = 0.1;
+  double decay_share = 0.2;
+
+  /// `step` counts from 1. Throws ContractError for step < 1.
+  [[nodiscard]] double factor(std::int64_t step) const;
+};
+
+}  // namespace matrixfsdp

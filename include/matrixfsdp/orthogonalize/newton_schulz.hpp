@@ -1,0 +1,77 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include <matrixfsdp/plan/cost.hpp>
+#include <matrixfsdp/tensor/tensor.hpp>
+
+namespace matrixfsdp {
+
+/// One odd quintic p(x) = a x + b x^3 + c x^5.
+struct Quintic {
+  double a;
+  double b;
+  double c;
+};
+
+/// A named sequence of quintics; steps past its end repeat the last one.
+struct QuinticSequence {
+  std::string_view name;
+  std::vector<Quintic> steps;
+  int default_steps;
+
+  [[nodiscard]] const Quintic& at(int step) const {
+    const auto index = static_cast<std::size_t>(step);
+    return index < steps.size() ? steps[index] : steps.back();
+  }
+};
+
+/// "polar-express" (default: Amsel, Persson, Musco, Gower 2025, arXiv 2505.16932, appendix A, safety 1.05 as in Dao AI
+/// Lab), "keller-jordan" (Jordan et al. 2024; torch.optim.Muon), "you" (You Jiacheng), "polar-express-8" (8 steps, safety
+/// 1.01 except the last), "taylor" (15/8, -10/8, 3/8). Throws InputError that lists the names.
+const QuinticSequence& quintic_sequence(std::string_view name);
+std::vector<std::string_view> quintic_sequence_names();
+
+struct NewtonSchulzOptions {
+  NewtonSchulzAlgorithm algorithm = NewtonSchulzAlgorithm::automatic;
+  const QuinticSequence* coefficients = nullptr;  ///< null: polar-express
+  int steps = 5;
+};
+
+enum class OrthogonalizeStatus {
+  ok,
+  zero,        ///< the input is exactly zero: the result is zero
+  non_finite,  ///< the input has a NaN or an infinity: the result is left as it was
+};
+
+struct OrthogonalizeResult {
+  OrthogonalizeStatus status = OrthogonalizeStatus::ok;
+  NewtonSchulzAlgorithm algorithm = NewtonSchulzAlgorithm::standard;
+  int steps = 0;
+  std::int64_t flops = 0;  ///< of the matrix products; equals newton_schulz_flops
+};
+
+/// Scratch that is reused from matrix to matrix: grows to the largest one, never shrinks.
+template <class T>
+class NewtonSchulzWorkspace {
+ public:
+  /// Makes room for rows x cols; returns at least that. No allocation when it is already large enough.
+  void reserve(std::int64_t rows, std::int64_t cols, NewtonSchulzAlgorithm algorithm);
+  [[nodiscard]] std::int64_t bytes() const;
+
+  Tensor<T> iterate;   ///< m x n
+  Tensor<T> products;  ///< several m x m, m the smaller extent
+};
+
+/// output <- (approximation of) the polar factor U V^T of input = U S V^T; both rows x cols, they may be the same matrix
+/// or not overlap at all. input / ||input||_F, the norm in double without an epsilon floor, so the result does not depend
+/// on the scale of the input (2^k G gives the same bits); then `steps` times X <- a X + b (X X^T) X + c (X X^T)^2 X, on
+/// the transposed side when rows > cols. Throws ContractError for extents that differ. T is float or double.
+template <class T>
+OrthogonalizeResult orthogonalize(MatrixView<const std::type_identity_t<T>> input, MatrixView<T> output,
+                                  const NewtonSchulzOptions& options, NewtonSchulzWorkspace<T>& workspace);
+
+}  // namespace matrixfsdp

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include <matrixfsdp/plan/model_spec.hpp>
+#include <matrixfsdp/plan/plan.hpp>
+
+namespace matrixfsdp {
+
+enum class NewtonSchulzAlgorithm { standard, gram, gram_no_restart, automatic };
+
+/// "standard", "gram", "gram-no-restart", "auto". Throws InputError for any other name.
+NewtonSchulzAlgorithm parse_newton_schulz_algorithm(std::string_view name);
+std::string_view name_of(NewtonSchulzAlgorithm algorithm);
+
+/// What `automatic` runs for rows x cols: gram where the larger extent is at least 1.5 x the smaller, else standard
+/// (Dao AI Lab, Gram Newton-Schulz, 2026; break-even of the flop counts below).
+NewtonSchulzAlgorithm resolve(NewtonSchulzAlgorithm algorithm, std::int64_t rows, std::int64_t cols);
+
+/// FLOPs that the kernels of `orthogonalize` do for one rows x cols matrix (a multiply-add is 2). A symmetric product
+/// X X^T of an m x n matrix costs m (m + 1) n: one triangle. Exact: the kernels' own counts equal it.
+std::int64_t newton_schulz_flops(std::int64_t rows, std::int64_t cols, int steps, NewtonSchulzAlgorithm algorithm);
+
+/// What an optimizer costs its owner, for the planner and the memory prediction.
+struct OptimizerCost {
+  NewtonSchulzAlgorithm algorithm = NewtonSchulzAlgorithm::automatic;
+  int newton_schulz_steps = 5;
+  bool matrices_on_adamw = false;  ///< --optimizer adamw: no matrix work, two moments for everything
+};
+
+/// FLOPs of one step on a parameter (all parts); 0 when frozen. AdamW is counted as 12 FLOPs per element, Muon's
+/// element-wise part as 6.
+std::int64_t step_flops(const ParameterSpec& parameter, const OptimizerCost& cost);
+
+/// float32 state elements kept per parameter element: 1 (Muon), 2 (AdamW), 0 (frozen).
+std::int64_t state_elements(const ParameterSpec& parameter, const OptimizerCost& cost);
+
+/// Bytes that the holder of one element of `parameter` keeps: 4 (weight) + 4 (gradient) + 4 * state_elements.
+std::int64_t resident_bytes_per_element(const ParameterSpec& parameter, const OptimizerCost& cost);
+
+}  // namespace matrixfsdp

@@ -1,0 +1,119 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <matrixfsdp/core/shape.hpp>
+
+namespace matrixfsdp {
+
+/// A matrix has a matrix optimizer and lives whole on one owner; a tail is everything else and stays on AdamW.
+enum class ParameterKind { matrix, tail };
+
+/// "matrix" or "tail".
+std::string_view name_of(ParameterKind kind);
+
+/// Named parts of a fused matrix (query, key, value, ...). Each part is orthogonalized by itself, as if it were a
+/// parameter of its own. `axis` 0 splits rows, 1 splits columns; `sizes` must sum to that extent.
+struct Blocks {
+  int axis = 0;
+  std::vector<std::string> names;
+  std::vector<std::int64_t> sizes;
+
+  [[nodiscard]] bool empty() const { return sizes.empty(); }
+};
+
+/// How a parameter's first value is drawn; element i of parameter NAME uses counter i of the stream of NAME, so the
+/// value does not depend on W, on the plan or on the order of parameters.
+struct Initialization {
+  enum class Kind { zeros, ones, normal } kind = Kind::normal;
+  double standard_deviation = 0.02;  ///< of Kind::normal, mean 0
+};
+
+/// One parameter. Weights of linear maps are (out features, in features), row-major.
+struct ParameterSpec {
+  std::string name;  ///< unique in the model; used in messages, metrics and checkpoints
+  Shape shape;
+  std::optional<ParameterKind> kind;  ///< overrides the rule of kind_of
+  bool embedding = false;             ///< a lookup table: a tail by rule
+  Blocks blocks;                      ///< of a matrix only
+  bool frozen = false;                ///< unsharded like the others, but no gradient, no optimizer state, no step
+  std::string group;                  ///< name of a ParameterGroup, or empty
+  Initialization initialization;
+};
+
+/// Learning-rate scale and weight decay of the parameters that name this group.
+struct ParameterGroup {
+  std::string name;
+  double learning_rate_scale = 1.0;
+  std::optional<double> weight_decay;  ///< replaces the optimizer's own
+};
+
+/// Parameters that are materialised together, in canonical order.
+struct UnitSpec {
+  std::string name;
+  std::vector<ParameterSpec> parameters;
+  bool keep = false;  ///< default of the pinning policy: stay unsharded from forward to backward (the root does)
+};
+
+/// A second name of a parameter: one owner, one optimizer, one entry in the checkpoint.
+struct TiedParameter {
+  std::string name;    ///< e.g. "head.weight"
+  std::string target;  ///< e.g. "token_embedding"
+};
+
+/// A model as the planner sees it. Units are in forward order; the root unit (what does not belong to a block) is first.
+struct ModelSpec {
+  std::vector<UnitSpec> units;
+  std::vector<TiedParameter> tied;
+  std::vector<ParameterGroup> groups;
+};
+
+/// A matrix parameter as `batch` matrices of rows x cols, contiguous one after another.
+struct MatrixExtents {
+  std::int64_t batch = 1;
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+};
+
+/// Kind by override, else by rule from the *global* shape: a matrix has at least two dimensions, is not an embedding, and
+/// its matrix extents have at least two rows and two columns (so 1xN and Nx1 are tails, for every strategy; an override
+/// makes them matrices). A parameter with no elements is a tail.
+ParameterKind kind_of(const ParameterSpec& parameter);
+
+/// One rule for more than two dimensions: (e, r, c) is a batch of e matrices (experts); with four or more dimensions
+/// (a convolution) the first is rows and the rest are flattened into columns. Fewer than two: one row.
+MatrixExtents matrix_extents(const Shape& shape);
+
+/// One matrix to be orthogonalized: a part of a matrix parameter with leading dimension `stride`.
+struct MatrixPart {
+  std::int64_t offset = 0;  ///< first element within the parameter
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  std::int64_t stride = 0;  ///< elements from one row to the next
+  std::string name;         ///< block name, or empty
+};
+
+/// The matrices of a matrix parameter in canonical order: batch by batch, block by block.
+std::vector<MatrixPart> matrix_parts(const ParameterSpec& parameter);
+
+/// The group of a parameter; a default ParameterGroup where it names none.
+ParameterGroup group_of(const ModelSpec& model, const ParameterSpec& parameter);
+
+/// Checks names (non-empty, unique, no '/'), extents, blocks (names and sizes match in number, sizes positive and summing to the
+/// extent), groups that exist, tied targets that exist and are not aliases. Throws InputError naming the parameter, the
+/// value and what was expected.
+void validate(const ModelSpec& model);
+
+/// All elements of the model, and the number of matrices that one step orthogonalizes (parts of trainable matrices).
+std::int64_t element_count(const ModelSpec& model);
+std::int64_t matrix_count(const ModelSpec& model);
+
+/// Fingerprint of everything above, equal on every rank or the job stops at start.
+std::uint64_t hash_of(const ModelSpec& model);
+
+}  // namespace matrixfsdp

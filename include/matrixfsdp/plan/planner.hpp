@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <matrixfsdp/plan/cost.hpp>
+#include <matrixfsdp/plan/plan.hpp>
+
+namespace matrixfsdp {
+
+enum class Policy {
+  role,      ///< units in order; the largest role (matrix) of a unit to the lightest rank; loads accumulate
+  scope,     ///< the roles of all units together, largest first, to the lightest rank (LPT; Graham 1969)
+  cost,      ///< scope where it balances better than role and no unit's owner exceeds the workspace cap, else role
+  balanced,  ///< default: bytes and optimizer work together, the gamma of each unit priced, swap refinement
+};
+
+/// How tails lie: packed whole on single ranks (largest first to the lightest), or cut evenly over ranks.
+enum class TailPlacement { automatic, packed, spread };
+
+struct PlannerOptions {
+  Policy policy = Policy::balanced;
+  TailPlacement tails = TailPlacement::automatic;  ///< automatic: whichever balances better, spread on a tie
+  OptimizerCost optimizer;                         ///< prices the work and the state of matrices and tails
+  double workspace_cap = 2.0;                      ///< of Policy::cost: the largest gamma of a unit that scope may reach, as a multiple of role's
+};
+
+/// "role", "scope", "cost", "balanced". Throws InputError for any other name.
+Policy parse_policy(std::string_view name);
+std::string_view name_of(Policy policy);
+
+/// Makes the plan: deterministic, the same on every rank and machine, no communication. With Policy::balanced no unit
+/// puts two matrices on one rank while W >= the unit's matrices. Spare ranks (fewer matrices than W) own nothing, which
+/// is legal. Throws InputError for W < 1 or an invalid model.
+Plan make_plan(const ModelSpec& model, int world_size, const PlannerOptions& options = {});
+
+/// The plan of ddp: everything on every rank.
+Plan make_replicated_plan(const ModelSpec& model, int world_size);
+
+}  // namespace matrixfsdp

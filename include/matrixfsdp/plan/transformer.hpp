@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <matrixfsdp/plan/model_spec.hpp>
+
+namespace matrixfsdp {
+
+/// gpt2: LayerNorm, GELU, learned positions, biases, tied head. llama: RMSNorm, rotary positions, SwiGLU,
+/// grouped-query attention, no biases, untied head.
+enum class TransformerStyle { gpt2, llama };
+
+std::string_view name_of(TransformerStyle style);
+
+/// Extents of a decoder-only transformer.
+struct TransformerShape {
+  TransformerStyle style = TransformerStyle::gpt2;
+  std::int64_t layers = 12;
+  std::int64_t hidden = 768;
+  std::int64_t heads = 12;
+  std::int64_t kv_heads = 12;  ///< of llama; equals heads for gpt2
+  std::int64_t ffn = 3072;     ///< inner width of the feed-forward part
+  std::int64_t sequence_length = 1024;
+  std::int64_t vocabulary = 50257;
+  bool tied_head = true;
+
+  [[nodiscard]] std::int64_t head_dimension() const { return hidden / heads; }
+};
+
+/// Throws InputError unless all extents are positive, heads divide hidden, kv_heads divide heads, and (llama) the head
+/// dimension is even.
+void validate(const TransformerShape& shape);
+
+/// Catalogue: "gpt2:d12" (depth d: hidden 64 d, heads d), "gpt2:124m", "gpt2:350m", "gpt2:774m", "gpt2:1.5b",
+/// "llama:d12" (same rule), "llama:1b", "llama:8b", "llama:70b". Throws InputError that lists the names.
+TransformerShape transformer_from_name(std::string_view name);
+
+/// Names the catalogue offers, for --help.
+std::vector<std::string> transformer_names();
+
+/// Units: "root", then "block.0" ... . Parameter names and order (all of them fixed: checkpoints and nn rely on it):
+/// root    token_embedding (V, H); position_embedding (T, H) [gpt2]; final_norm.weight (H); final_norm.bias [gpt2];
+///         head.weight (V, H) [untied; a tail by kind override; tied: an alias of token_embedding]
+/// block.I block.I.attention_norm.weight (, .bias [gpt2]);
+///         block.I.attention.qkv (H + 2 KV, H) with row blocks query, key, value (KV = kv_heads * head dimension), (.bias [gpt2] named block.I.attention.qkv_bias);
+///         block.I.attention.output (H, H) (block.I.attention.output_bias [gpt2]);
+///         block.I.mlp_norm.weight (, .bias);
+///         gpt2:  block.I.mlp.up (F, H), block.I.mlp.up_bias; block.I.mlp.down (H, F), block.I.mlp.down_bias
+///         llama: block.I.mlp.gate_up (2F, H) with row blocks gate, up; block.I.mlp.down (H, F)
+/// Initialization: normal 0.02; residual projections (attention.output, mlp.down) normal 0.02 / sqrt(2 layers) (GPT-2,
+/// Radford et al. 2019, section 2.3); norms ones; biases zeros.
+ModelSpec transformer_model(const TransformerShape& shape);
+
+/// FLOPs of the matrix products of one forward pass over `tokens` tokens in sequences of `sequence_length` (attention
+/// counted causal, without the masked half; head included). Backward is twice that; recomputation is not counted.
+std::int64_t forward_product_flops(const TransformerShape& shape, std::int64_t tokens, std::int64_t sequence_length);
+
+}  // namespace matrixfsdp

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <type_traits>
+
+#include <Kokkos_Core.hpp>
+
+namespace matrixfsdp {
+
+using ExecutionSpace = Kokkos::DefaultExecutionSpace;
+
+/// Memory that kernels and MPI can both address: on GPU backends this is unified memory.
+#if defined(KOKKOS_ENABLE_CUDA)
+using MemorySpace = Kokkos::CudaUVMSpace;
+#elif defined(KOKKOS_ENABLE_HIP)
+using MemorySpace = Kokkos::HIPManagedSpace;
+#else
+using MemorySpace = Kokkos::HostSpace;
+#endif
+
+/// Owning, contiguous, one-dimensional.
+template <class T>
+using Tensor = Kokkos::View<T*, Kokkos::LayoutRight, MemorySpace>;
+
+/// Non-owning. Valid while the owner lives.
+template <class T>
+using TensorView = Kokkos::View<T*, Kokkos::LayoutRight, MemorySpace, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
+
+/// Owning tensor of `count` elements that are not initialised.
+template <class T>
+Tensor<T> make_tensor(const std::string& label, std::int64_t count) {
+  return Tensor<T>(Kokkos::view_alloc(label, Kokkos::WithoutInitializing), static_cast<std::size_t>(count));
+}
+
+/// Owning tensor of `count` zeros.
+template <class T>
+Tensor<T> make_zeros(const std::string& label, std::int64_t count) {
+  return Tensor<T>(label, static_cast<std::size_t>(count));
+}
+
+/// Elements [begin, begin + count) of a tensor or view.
+template <class View>
+TensorView<typename View::value_type> slice(const View& tensor, std::int64_t begin, std::int64_t count) {
+  return {tensor.data() + begin, static_cast<std::size_t>(count)};
+}
+
+/// Row-major matrix with `stride` elements from one row to the next. Non-owning, usable in kernels.
+template <class T>
+struct MatrixView {
+  T* data = nullptr;
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  std::int64_t stride = 0;
+
+  MatrixView() = default;
+  KOKKOS_INLINE_FUNCTION MatrixView(T* pointer, std::int64_t row_count, std::int64_t col_count,
+                                    std::int64_t row_stride)
+      : data(pointer), rows(row_count), cols(col_count), stride(row_stride) {}
+  KOKKOS_INLINE_FUNCTION MatrixView(T* pointer, std::int64_t row_count, std::int64_t col_count)
+      : MatrixView(pointer, row_count, col_count, col_count) {}
+
+  /// A view of const elements from one of mutable elements.
+  template <class U, class = std::enable_if_t<std::is_same_v<T, const U>>>
+  KOKKOS_INLINE_FUNCTION MatrixView(const MatrixView<U>& other)  // NOLINT(google-explicit-constructor)
+      : MatrixView(other.data, other.rows, other.cols, other.stride) {}
+
+  KOKKOS_INLINE_FUNCTION T& operator()(std::int64_t row, std::int64_t col) const { return data[row * stride + col]; }
+
+  /// Rows [begin, begin + count).
+  [[nodiscard]] KOKKOS_INLINE_FUNCTION MatrixView row_block(std::int64_t begin, std::int64_t count) const {
+    return {data + begin * stride, count, cols, stride};
+  }
+  /// Columns [begin, begin + count).
+  [[nodiscard]] KOKKOS_INLINE_FUNCTION MatrixView col_block(std::int64_t begin, std::int64_t count) const {
+    return {data + begin, rows, count, stride};
+  }
+};
+
+}  // namespace matrixfsdp

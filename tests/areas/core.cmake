@@ -1,0 +1,1 @@
+matrixfsdp_add_unit_tests(core LINK matrixfsdp_core)
