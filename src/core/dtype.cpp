@@ -1,7 +1,6 @@
-#include <matrixfsdp/core/dtype.hpp>
-
 #include <fmt/format.h>
 
+#include <matrixfsdp/core/dtype.hpp>
 #include <matrixfsdp/core/error.hpp>
 
 namespace matrixfsdp {

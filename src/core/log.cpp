@@ -1,8 +1,8 @@
-#include <matrixfsdp/core/log.hpp>
-
 #include <cstdio>
 
 #include <fmt/format.h>
+
+#include <matrixfsdp/core/log.hpp>
 
 namespace matrixfsdp {
 

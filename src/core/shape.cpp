@@ -1,9 +1,8 @@
-#include <matrixfsdp/core/shape.hpp>
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <matrixfsdp/core/error.hpp>
+#include <matrixfsdp/core/shape.hpp>
 
 namespace matrixfsdp {
 

@@ -1,11 +1,10 @@
-#include <matrixfsdp/linalg/blas.hpp>
-
 #include <limits>
 #include <type_traits>
 
 #include <fmt/format.h>
 
 #include <matrixfsdp/core/error.hpp>
+#include <matrixfsdp/linalg/blas.hpp>
 
 extern "C" {
 void sgemm_(const char*, const char*, const int*, const int*, const int*, const float*, const float*, const int*,
@@ -34,8 +33,11 @@ int blas_int(std::int64_t value) {
   return static_cast<int>(value);
 }
 
-// BLAS is column-major: a row-major matrix with stride s is the transpose of a column-major one with leading dimension s.
-int leading(std::int64_t stride) { return blas_int(stride > 1 ? stride : 1); }
+// BLAS is column-major: a row-major matrix with stride s is the transpose of a column-major one with leading dimension
+// s.
+int leading(std::int64_t stride) {
+  return blas_int(stride > 1 ? stride : 1);
+}
 
 }  // namespace
 
@@ -96,7 +98,8 @@ void syrk(Op op_a, T alpha, MatrixView<const std::type_identity_t<T>> a, T beta,
         for (std::int64_t left = 0; left <= t * tile; left += tile) {
           for (std::int64_t i = t * tile; i < row_end; ++i) {
             const std::int64_t col_end = left + tile < i ? left + tile : i;
-            for (std::int64_t j = left; j < col_end; ++j) c(j, i) = c(i, j);
+            for (std::int64_t j = left; j < col_end; ++j)
+              c(j, i) = c(i, j);
           }
         }
       });

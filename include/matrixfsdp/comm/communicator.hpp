@@ -87,12 +87,13 @@ std::vector<T> all_gather_value(Communicator& communicator, Purpose purpose, con
   return values;
 }
 
-/// Error handling that all ranks share: each rank passes its own message (empty: no error). When any is not empty, all ranks
-/// throw the same InputError with the first rank's message, so that the program ends in an orderly way with exit code 2.
+/// Error handling that all ranks share: each rank passes its own message (empty: no error). When any is not empty, all
+/// ranks throw the same InputError with the first rank's message, so that the program ends in an orderly way with exit
+/// code 2.
 void agree_on_input(Communicator& communicator, std::string_view error);
 
-/// Throws CommunicationError on every rank unless all ranks pass the same value: names `what`, and for the first rank that differs
-/// from rank 0 both values and both ranks.
+/// Throws CommunicationError on every rank unless all ranks pass the same value: names `what`, and for the first rank
+/// that differs from rank 0 both values and both ranks.
 void require_equal(Communicator& communicator, std::uint64_t value, std::string_view what);
 
 }  // namespace matrixfsdp

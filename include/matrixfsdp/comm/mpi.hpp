@@ -13,7 +13,8 @@ Communicator adopt(MPI_Comm comm);
 /// Uses a duplicate of `comm` (MPI_Comm_idup with a deadline), and frees it.
 Communicator duplicate(MPI_Comm comm, std::chrono::milliseconds deadline = std::chrono::seconds(300));
 
-/// Splits `comm` by `color`, ordered by `key`, and frees the part. Collective over `comm`. A data-parallel group inside a larger mesh.
+/// Splits `comm` by `color`, ordered by `key`, and frees the part. Collective over `comm`. A data-parallel group inside
+/// a larger mesh.
 Communicator split(MPI_Comm comm, int color, int key);
 
 }  // namespace matrixfsdp::mpi

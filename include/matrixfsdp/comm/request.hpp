@@ -14,9 +14,9 @@ struct OperationLabel {
   std::string phase;      ///< "forward", "backward", "step", ...
 };
 
-/// A started non-blocking operation: it owns its staging buffers and advances only inside test() and wait(). The tensors that
-/// it reads or writes must live until it is complete. Movable. Destroying an incomplete request leaks its staging to the
-/// communicator (MPI may still write there) instead of freeing it.
+/// A started non-blocking operation: it owns its staging buffers and advances only inside test() and wait(). The
+/// tensors that it reads or writes must live until it is complete. Movable. Destroying an incomplete request leaks its
+/// staging to the communicator (MPI may still write there) instead of freeing it.
 class Request {
  public:
   /// State machine of one operation.
@@ -37,8 +37,8 @@ class Request {
   /// Advances; true when complete.
   bool test();
 
-  /// Tests, then yields, then sleeps for doubling times up to 1 ms, until complete. Throws CommunicationError once the deadline
-  /// has passed: names rank, operation, unit, phase, sequence number and seconds waited.
+  /// Tests, then yields, then sleeps for doubling times up to 1 ms, until complete. Throws CommunicationError once the
+  /// deadline has passed: names rank, operation, unit, phase, sequence number and seconds waited.
   void wait();
 
  private:

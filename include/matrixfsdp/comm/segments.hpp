@@ -24,19 +24,20 @@ struct SegmentTable {
   }
 };
 
-/// Unshard: `buffer` (table.size elements, the same on every rank when complete) from every rank's `shard`. Gathers into place.
-/// This rank sends shard_size * (W - 1) elements.
+/// Unshard: `buffer` (table.size elements, the same on every rank when complete) from every rank's `shard`. Gathers
+/// into place. This rank sends shard_size * (W - 1) elements.
 Request gather(Communicator& communicator, Purpose purpose, const SegmentTable& table, TensorView<const float> shard,
                TensorView<float> buffer, const OperationLabel& label);
 
 /// Elements of one message of `fold_exchange` and of `scatter_chunks`, at most.
 inline constexpr std::int64_t exchange_block = 32 * 1024;
 
-/// One pass of the reduction. Every rank holds the gradient of its micro-batch in `buffer`; rank r keeps the running sums of
-/// chunk r of an even cut (fold_chunk in plan) in `sums` (chunk.size() elements). For each element of the own chunk
+/// One pass of the reduction. Every rank holds the gradient of its micro-batch in `buffer`; rank r keeps the running
+/// sums of chunk r of an even cut (fold_chunk in plan) in `sums` (chunk.size() elements). For each element of the own
+/// chunk
 ///   first: sums = g_0, then sums += g_1, ..., sums += g_{W-1};   later passes: sums += g_0, ..., sums += g_{W-1}
-/// in rank order, in float32: the left fold by micro-batch index = pass * W + rank (gradient order of DESIGN: equal bits
-/// at any W). Other ranks' blocks arrive in staging of at most two blocks per peer, which the request owns.
+/// in rank order, in float32: the left fold by micro-batch index = pass * W + rank (gradient order of DESIGN: equal
+/// bits at any W). Other ranks' blocks arrive in staging of at most two blocks per peer, which the request owns.
 Request fold_exchange(Communicator& communicator, std::int64_t size, bool first, TensorView<const float> buffer,
                       TensorView<float> sums, const OperationLabel& label);
 

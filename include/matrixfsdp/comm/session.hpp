@@ -12,7 +12,7 @@
 namespace matrixfsdp {
 
 struct SessionOptions {
-  int threads = 1;                                       ///< of Kokkos' host execution space
+  int threads = 1;                                                 ///< of Kokkos' host execution space
   std::chrono::milliseconds deadline = std::chrono::seconds(300);  ///< of start, end, and every wait of world()
   bool check_launcher = true;  ///< compare the world size with SLURM_NTASKS (see DESIGN; spack#11925)
 };
@@ -20,12 +20,13 @@ struct SessionOptions {
 /// Start and end of MPI and Kokkos, in that order and back. The only place with blocking MPI calls. One per process.
 class Session {
  public:
-  /// MPI_Init_thread (MPI_THREAD_FUNNELED at least: an error names what was asked for and what was provided), then Kokkos with
-  /// the device of the local rank. Throws InputError when SLURM_NTASKS (inside an srun step: SLURM_STEP_NUM_TASKS) says more tasks than MPI has ranks:
-  /// a wrong PMI makes every process rank 0 of 1.
+  /// MPI_Init_thread (MPI_THREAD_FUNNELED at least: an error names what was asked for and what was provided), then
+  /// Kokkos with the device of the local rank. Throws InputError when SLURM_NTASKS (inside an srun step:
+  /// SLURM_STEP_NUM_TASKS) says more tasks than MPI has ranks: a wrong PMI makes every process rank 0 of 1.
   static Session start(int& argc, char**& argv, const SessionOptions& options = {});
 
-  /// MPI and Kokkos are the caller's, already initialised (ContractError otherwise); nothing is ended. `comm` is duplicated.
+  /// MPI and Kokkos are the caller's, already initialised (ContractError otherwise); nothing is ended. `comm` is
+  /// duplicated.
   static Session adopt(MPI_Comm comm, const SessionOptions& options = {});
 
   Session(Session&&) noexcept;
@@ -53,8 +54,8 @@ inline constexpr int exit_different = 1;
 inline constexpr int exit_error = 2;
 
 /// The only catch of a program: runs `body` and turns exceptions into one line on standard error and an exit code.
-/// InputError is thrown by all ranks alike (agree_on_input): rank 0 prints, everybody ends in an orderly way, 2. Any other exception: the
-/// rank that has it prints "rank R: ...", and MPI_Abort(2) ends the job.
+/// InputError is thrown by all ranks alike (agree_on_input): rank 0 prints, everybody ends in an orderly way, 2. Any
+/// other exception: the rank that has it prints "rank R: ...", and MPI_Abort(2) ends the job.
 int run_main(const std::function<int()>& body);
 
 }  // namespace matrixfsdp

@@ -24,7 +24,8 @@ constexpr std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> count
 /// 64-bit FNV-1a of a name: the stream id of everything that is random "per name".
 constexpr std::uint64_t stream_of(std::string_view name) {
   std::uint64_t hash = 0xcbf29ce484222325ULL;
-  for (const char c : name) hash = (hash ^ static_cast<std::uint8_t>(c)) * 0x100000001b3ULL;
+  for (const char c : name)
+    hash = (hash ^ static_cast<std::uint8_t>(c)) * 0x100000001b3ULL;
   return hash;
 }
 

@@ -15,7 +15,8 @@ namespace matrixfsdp {
 /// How the passes of one step accumulate.
 enum class Accumulation {
   chunks,     ///< every pass exchanges; the bits of a run depend on the global batch, not on W (default)
-  unsharded,  ///< sum the passes locally in a full gradient, exchange once per step: fewer bytes, more memory, other bits
+  unsharded,  ///< sum the passes locally in a full gradient, exchange once per step: fewer bytes, more memory, other
+              ///< bits
 };
 
 /// Unit life cycle: sharded -> unsharding -> unsharded -> (reshard) sharded.
@@ -33,26 +34,36 @@ struct ShardedModelOptions {
 
 /// Bytes this rank holds now, by use (float32 unless said otherwise).
 struct MemoryUse {
-  std::int64_t weights = 0;        ///< owned shards
-  std::int64_t gradients = 0;      ///< owned gradients
-  std::int64_t unsharded = 0;      ///< storage of unsharded units
+  std::int64_t weights = 0;    ///< owned shards
+  std::int64_t gradients = 0;  ///< owned gradients
+  std::int64_t unsharded = 0;  ///< storage of unsharded units
   std::int64_t gradient_buffers = 0;
   std::int64_t running_sums = 0;
-  std::int64_t staging_peak = 0;   ///< of the exchange
+  std::int64_t staging_peak = 0;  ///< of the exchange
   [[nodiscard]] std::int64_t total() const {
     return weights + gradients + unsharded + gradient_buffers + running_sums + staging_peak;
   }
 };
 
-/// A model whose shards live as `plan` says. Every rank calls the same functions in the same order.
+/// A model whose shards live as `plan` says. Every rank calls the same functions in the same order; in the first step
+/// every collective is announced to all ranks first, so that a different order is an error that names both, never a
+/// swap or a hang.
 ///
-/// A step of P passes:
-///   begin_step(); per pass: { begin_pass(); units forward: unshard, compute, reshard; units backward: unshard, compute into
-///   gradients(u), reduce(u), reshard }; finish_step() then gives owners their gradients; clip and optimizer; end.
+/// A step:
+///   begin_step();
+///   for each pass: begin_pass();
+///                  forward:  for each unit: unshard(u, forward);  compute from weights(u);      reshard(u)
+///                  backward: for each unit: unshard(u, backward); compute into gradients(u);    reduce(u); reshard(u)
+///   gradient_norm(*this); optimizer step on trainable(); weights_changed()
+///
+/// Storage: every unit has one address for the whole run. A kept unit has storage of its own; the others share
+/// prefetch + 1 slots, the k-th of them always in slot k mod (prefetch + 1). A slot is recycled, never zeroed, when the
+/// next unit moves in; a unit whose slot was not taken since its last use is not fetched again. With W = 1 or a
+/// replicated plan the shards are the whole model, and unshard moves nothing.
 class ShardedModel {
  public:
-  /// Compares hashes of model, plan and options across ranks (CommunicationError that names what differs), allocates, and fills
-  /// the initial weights (see Initialization). Keeps a reference to `communicator`.
+  /// Compares hashes of model, plan and options across ranks (CommunicationError that names what differs), allocates,
+  /// and fills the initial weights (see Initialization). Keeps a reference to `communicator`.
   ShardedModel(Communicator& communicator, ModelSpec model, Plan plan, const ShardedModelOptions& options);
   ~ShardedModel();
   ShardedModel(const ShardedModel&) = delete;
@@ -65,31 +76,37 @@ class ShardedModel {
   /// Throws InputError for a name that no unit has.
   [[nodiscard]] std::size_t unit_index(const std::string& name) const;
 
-  /// Makes the unit's weights available and counts one use; starts prefetching the next units of `phase`. Throws ContractError
-  /// when its storage is still in use by another unit (both names).
+  /// Makes the unit's weights available and counts one use; starts prefetching the next units of `phase`. Throws
+  /// ContractError when its storage is still in use by another unit (both names).
   void unshard(std::size_t unit, Phase phase);
   /// Ends one use. At zero uses the storage may be recycled, unless the unit is kept.
   void reshard(std::size_t unit);
   [[nodiscard]] UnitState state(std::size_t unit) const;
   [[nodiscard]] int uses(std::size_t unit) const;
 
-  /// Weights by index within the unit. Throws ContractError with the unit's name unless unsharded. Addresses are the same in
-  /// forward and backward.
-  [[nodiscard]] UnitTensors<float> weights(std::size_t unit) const;
-  /// Gradient buffer, zeroed by its first use in a pass; frozen parameters are empty. One unit at a time, and kept units, have one.
-  UnitTensors<float> gradients(std::size_t unit);
+  /// Weights by index within the unit. Throws ContractError with the unit's name unless unsharded. Addresses are the
+  /// same in forward and backward.
+  [[nodiscard]] const UnitTensors<float>& weights(std::size_t unit) const;
+  /// Gradient buffer, zeroed by its first use in a pass (of the step, with Accumulation::unsharded); frozen parameters
+  /// are empty. Units that are not kept share one buffer, so each must be reduced before the next asks for it
+  /// (ContractError).
+  UnitTensors<float>& gradients(std::size_t unit);
 
   void begin_step();
+  /// Throws ContractError when the step has had all its passes, or a unit was not reduced in the pass before (its
+  /// name).
   void begin_pass();
-  /// Adds this rank's gradient buffer of the unit to the running sums; in the last pass brings the sums to the owners. Collective:
-  /// every unit once per pass, whether or not anything was written to its gradient (then it counts as zeros).
+  /// Adds this rank's gradient buffer of the unit to the running sums; in the last pass brings the sums to the owners.
+  /// Collective: every unit once per pass, whether or not anything was written to its gradient (then it counts as
+  /// zeros).
   void reduce(std::size_t unit);
 
-  /// What this rank holds, in canonical order: trainable segments for the optimizer, all segments (frozen too, gradient empty) for
-  /// checkpoints. Valid for the life of the model.
+  /// What this rank holds, in canonical order: trainable segments for the optimizer, all segments (frozen too, gradient
+  /// empty) for checkpoints. Valid for the life of the model.
   [[nodiscard]] const std::vector<ParameterView>& trainable() const;
   [[nodiscard]] const std::vector<ParameterView>& resident() const;
-  /// After the optimizer or a load has written to the views: unsharded copies are stale, and the next unshard fetches again.
+  /// After the optimizer or a load has written to the views: unsharded copies are stale, and the next unshard fetches
+  /// again.
   void weights_changed();
 
   [[nodiscard]] MemoryUse memory() const;
@@ -97,19 +114,28 @@ class ShardedModel {
   /// Calls `test` on everything under way; may be called between kernels.
   void poll();
 
+  /// True when every unit was reduced in every pass of this step: owners hold the full gradient.
+  [[nodiscard]] bool gradients_ready() const;
+
  private:
   struct Implementation;
   std::unique_ptr<Implementation> implementation_;
 };
 
-/// Global norm of the raw gradients after the last pass: double sums over norm_block elements of each parameter, folded in
-/// canonical order: the same bits for every W and plan. Also carries `failures` (of the last optimizer step) to all ranks.
+/// Global norm of the raw gradients after the last pass: double sums over norm_block elements of each parameter, folded
+/// in canonical order: the same bits for every W and plan. Also carries `failures` (of the last optimizer step) to all
+/// ranks.
 struct GradientNorm {
-  double norm = 0;              ///< NaN or infinity when any gradient is not finite
-  bool finite = true;           ///< the one decision for all ranks: skip the step when false
-  std::int64_t failures = 0;    ///< sum over ranks
+  double norm = 0;            ///< NaN or infinity when any gradient is not finite
+  bool finite = true;         ///< the one decision for all ranks: skip the step when false
+  std::int64_t failures = 0;  ///< sum over ranks
 };
-GradientNorm gradient_norm(const ShardedModel& model, std::int64_t failures = 0);
+/// Throws ContractError before the last unit of the last pass has been reduced.
+GradientNorm gradient_norm(ShardedModel& model, std::int64_t failures = 0);
+
+/// Left fold by micro-batch index (pass * W + rank) of every rank's losses, one per pass: the same bits on every rank,
+/// at every W.
+double fold_losses(Communicator& communicator, const std::vector<double>& losses);
 
 /// Factor on gradients that brings `norm` down to `max_norm` (0: no clipping): min(1, max_norm / norm).
 double clip_scale(double norm, double max_norm);

@@ -16,11 +16,10 @@ template <class T>
 void gemm(Op op_a, Op op_b, T alpha, MatrixView<const std::type_identity_t<T>> a,
           MatrixView<const std::type_identity_t<T>> b, T beta, MatrixView<std::type_identity_t<T>> c);
 
-/// C <- alpha op(A) op(A)^T + beta C, C symmetric m x m. One triangle is computed (m (m + 1) k FLOPs) and mirrored, so C
-/// is exactly symmetric.
+/// C <- alpha op(A) op(A)^T + beta C, C symmetric m x m. One triangle is computed (m (m + 1) k FLOPs) and mirrored, so
+/// C is exactly symmetric.
 template <class T>
-void syrk(Op op_a, T alpha, MatrixView<const std::type_identity_t<T>> a, T beta,
-          MatrixView<std::type_identity_t<T>> c);
+void syrk(Op op_a, T alpha, MatrixView<const std::type_identity_t<T>> a, T beta, MatrixView<std::type_identity_t<T>> c);
 
 /// Threads that each following product uses in this process. The bits of a product depend on it (edge tiles of OpenBLAS
 /// do), so it is a setting of the run and never derived from W. A BLAS without such a call keeps its own setting.

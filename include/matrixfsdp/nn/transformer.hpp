@@ -30,20 +30,23 @@ class Transformer {
   Transformer(const TransformerShape& shape, const TransformerOptions& options);
   ~Transformer();
 
-  /// `tokens`: micro_batch x sequence_length ids in [0, vocabulary) (InputError that names position, id and limit otherwise).
+  /// `tokens`: micro_batch x sequence_length ids in [0, vocabulary) (InputError that names position, id and limit
+  /// otherwise).
   void embed(const UnitTensors<T>& root, const std::vector<std::int32_t>& tokens);
   void block_forward(std::int64_t layer, const UnitTensors<T>& weights);
 
   /// Final norm, head and cross entropy. Returns the sum over the tokens of -log p(target), in double. No gradients.
   double loss(const UnitTensors<T>& root, const std::vector<std::int32_t>& targets);
-  /// The same sum; adds the gradient of scale * sum to `root_gradient`, and keeps the gradient of the last block's output.
+  /// The same sum; adds the gradient of scale * sum to `root_gradient`, and keeps the gradient of the last block's
+  /// output.
   double loss_forward_backward(const UnitTensors<T>& root, UnitTensors<T>& root_gradient,
                                const std::vector<std::int32_t>& targets, T scale);
   /// Adds to `gradient`. An empty gradient tensor (frozen) is skipped.
   void block_backward(std::int64_t layer, const UnitTensors<T>& weights, UnitTensors<T>& gradient);
   void embed_backward(UnitTensors<T>& root_gradient, const std::vector<std::int32_t>& tokens);
 
-  /// Logits of the last position of each sequence after embed and all block_forward: micro_batch x vocabulary, for sampling.
+  /// Logits of the last position of each sequence after embed and all block_forward: micro_batch x vocabulary, for
+  /// sampling.
   void last_logits(const UnitTensors<T>& root, Tensor<T>& logits);
 
   /// Bytes of activations and scratch, all allocated by the constructor.

@@ -6,7 +6,8 @@ namespace matrixfsdp {
 
 struct AdamWOptions {
   double learning_rate = 3e-4;
-  double weight_decay = 0.0;  ///< decoupled; only on parameters of two or more dimensions (norms and biases never decay) unless a group says so
+  double weight_decay = 0.0;  ///< decoupled; only on parameters of two or more dimensions (norms and biases never
+                              ///< decay) unless a group says so
   double beta1 = 0.9;
   double beta2 = 0.95;
   double epsilon = 1e-8;

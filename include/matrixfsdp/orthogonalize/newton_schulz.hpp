@@ -30,8 +30,8 @@ struct QuinticSequence {
 };
 
 /// "polar-express" (default: Amsel, Persson, Musco, Gower 2025, arXiv 2505.16932, appendix A, safety 1.05 as in Dao AI
-/// Lab), "keller-jordan" (Jordan et al. 2024; torch.optim.Muon), "you" (You Jiacheng), "polar-express-8" (8 steps, safety
-/// 1.01 except the last), "taylor" (15/8, -10/8, 3/8). Throws InputError that lists the names.
+/// Lab), "keller-jordan" (Jordan et al. 2024; torch.optim.Muon), "you" (You Jiacheng), "polar-express-8" (8 steps,
+/// safety 1.01 except the last), "taylor" (15/8, -10/8, 3/8). Throws InputError that lists the names.
 const QuinticSequence& quintic_sequence(std::string_view name);
 std::vector<std::string_view> quintic_sequence_names();
 
@@ -66,10 +66,11 @@ class NewtonSchulzWorkspace {
   Tensor<T> products;  ///< several m x m, m the smaller extent
 };
 
-/// output <- (approximation of) the polar factor U V^T of input = U S V^T; both rows x cols, they may be the same matrix
-/// or not overlap at all. input / ||input||_F, the norm in double without an epsilon floor, so the result does not depend
-/// on the scale of the input (2^k G gives the same bits); then `steps` times X <- a X + b (X X^T) X + c (X X^T)^2 X, on
-/// the transposed side when rows > cols. Throws ContractError for extents that differ. T is float or double.
+/// output <- (approximation of) the polar factor U V^T of input = U S V^T; both rows x cols, they may be the same
+/// matrix or not overlap at all. input / ||input||_F, the norm in double without an epsilon floor, so the result does
+/// not depend on the scale of the input (2^k G gives the same bits); then `steps` times X <- a X + b (X X^T) X + c (X
+/// X^T)^2 X, on the transposed side when rows > cols. Throws ContractError for extents that differ. T is float or
+/// double.
 template <class T>
 OrthogonalizeResult orthogonalize(MatrixView<const std::type_identity_t<T>> input, MatrixView<T> output,
                                   const NewtonSchulzOptions& options, NewtonSchulzWorkspace<T>& workspace);

@@ -13,17 +13,17 @@ namespace matrixfsdp {
 /// nothing else. Views stay valid, at the same address, for the life of the ShardedModel.
 struct ParameterView {
   std::size_t unit = 0;
-  std::size_t index = 0;     ///< within the unit
+  std::size_t index = 0;  ///< within the unit
   const ParameterSpec* spec = nullptr;
   ParameterKind kind = ParameterKind::tail;
   ParameterGroup group;
-  Interval elements;             ///< within the parameter; everything for a matrix
-  TensorView<float> weight;      ///< elements.size()
-  TensorView<float> gradient;    ///< elements.size(); the full sum over the global batch, unscaled
+  Interval elements;           ///< within the parameter; everything for a matrix
+  TensorView<float> weight;    ///< elements.size()
+  TensorView<float> gradient;  ///< elements.size(); the full sum over the global batch, unscaled
 };
 
-/// The parameters of one unsharded unit (or of its gradient buffer), by index within the unit. A frozen parameter has an
-/// empty gradient.
+/// The parameters of one unsharded unit (or of its gradient buffer), by index within the unit. A frozen parameter has
+/// an empty gradient.
 template <class T>
 using UnitTensors = std::vector<TensorView<T>>;
 

@@ -66,7 +66,8 @@ struct TiedParameter {
   std::string target;  ///< e.g. "token_embedding"
 };
 
-/// A model as the planner sees it. Units are in forward order; the root unit (what does not belong to a block) is first.
+/// A model as the planner sees it. Units are in forward order; the root unit (what does not belong to a block) is
+/// first.
 struct ModelSpec {
   std::vector<UnitSpec> units;
   std::vector<TiedParameter> tied;
@@ -80,9 +81,9 @@ struct MatrixExtents {
   std::int64_t cols = 0;
 };
 
-/// Kind by override, else by rule from the *global* shape: a matrix has at least two dimensions, is not an embedding, and
-/// its matrix extents have at least two rows and two columns (so 1xN and Nx1 are tails, for every strategy; an override
-/// makes them matrices). A parameter with no elements is a tail.
+/// Kind by override, else by rule from the *global* shape: a matrix has at least two dimensions, is not an embedding,
+/// and its matrix extents have at least two rows and two columns (so 1xN and Nx1 are tails, for every strategy; an
+/// override makes them matrices). A parameter with no elements is a tail.
 ParameterKind kind_of(const ParameterSpec& parameter);
 
 /// One rule for more than two dimensions: (e, r, c) is a batch of e matrices (experts); with four or more dimensions
@@ -104,9 +105,9 @@ std::vector<MatrixPart> matrix_parts(const ParameterSpec& parameter);
 /// The group of a parameter; a default ParameterGroup where it names none.
 ParameterGroup group_of(const ModelSpec& model, const ParameterSpec& parameter);
 
-/// Checks names (non-empty, unique, no '/'), extents, blocks (names and sizes match in number, sizes positive and summing to the
-/// extent), groups that exist, tied targets that exist and are not aliases. Throws InputError naming the parameter, the
-/// value and what was expected.
+/// Checks names (non-empty, unique, no '/'), extents, blocks (names and sizes match in number, sizes positive and
+/// summing to the extent), groups that exist, tied targets that exist and are not aliases. Throws InputError naming the
+/// parameter, the value and what was expected.
 void validate(const ModelSpec& model);
 
 /// All elements of the model, and the number of matrices that one step orthogonalizes (parts of trainable matrices).

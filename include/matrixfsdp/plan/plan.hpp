@@ -42,7 +42,7 @@ struct UnitPlan {
 
 /// All segments of all units for one world size.
 struct Plan {
-  std::string planner;      ///< policy that made it: "role", "scope", "cost", "balanced", or "replicated"
+  std::string planner;  ///< policy that made it: "role", "scope", "cost", "balanced", or "replicated"
   int world_size = 1;
   bool replicated = false;  ///< every rank holds everything (ddp): intervals are then those of the fold's chunks only
   std::vector<UnitPlan> units;  ///< same order as ModelSpec::units
@@ -58,8 +58,8 @@ Interval fold_chunk(std::int64_t size, int rank, int world_size);
 /// over ranks only at multiples of it, so that no block has two owners.
 inline constexpr std::int64_t norm_block = 4096;
 
-/// Throws ContractError unless every element of every parameter has exactly one owner, matrices are whole, intervals are
-/// in bounds and ordered. Called by the planner on what it made, and by load on what it read.
+/// Throws ContractError unless every element of every parameter has exactly one owner, matrices are whole, intervals
+/// are in bounds and ordered. Called by the planner on what it made, and by load on what it read.
 void validate(const ModelSpec& model, const Plan& plan);
 
 /// Fingerprint of the segments, compared across ranks at start.

@@ -24,7 +24,8 @@ struct PlannerOptions {
   Policy policy = Policy::balanced;
   TailPlacement tails = TailPlacement::automatic;  ///< automatic: whichever balances better, spread on a tie
   OptimizerCost optimizer;                         ///< prices the work and the state of matrices and tails
-  double workspace_cap = 2.0;                      ///< of Policy::cost: the largest gamma of a unit that scope may reach, as a multiple of role's
+  double workspace_cap =
+      2.0;  ///< of Policy::cost: the largest gamma of a unit that scope may reach, as a multiple of role's
 };
 
 /// "role", "scope", "cost", "balanced". Throws InputError for any other name.

@@ -11,29 +11,30 @@ namespace matrixfsdp {
 
 /// What the runtime keeps besides the shards; fsdp counts the same figures (fsdp/memory.hpp).
 struct MemoryOptions {
-  int prefetch = 1;                 ///< units unsharded ahead of the one that computes
-  std::int64_t passes = 1;          ///< more than one: running sums of the fold's chunks stay between passes
+  int prefetch = 1;         ///< units unsharded ahead of the one that computes
+  std::int64_t passes = 1;  ///< more than one: running sums of the fold's chunks stay between passes
   bool unsharded_accumulation = false;
   OptimizerCost optimizer;
 };
 
 struct RankLoad {
   int rank = 0;
-  std::int64_t owned_bytes = 0;  ///< weights, gradients and optimizer state of its segments
-  std::int64_t flops = 0;        ///< of one optimizer step
-  std::int64_t matrices = 0;     ///< matrix parameters owned
-  std::int64_t window_bytes = 0; ///< unsharded units, gradient buffer, exchange staging, running sums
+  std::int64_t owned_bytes = 0;   ///< weights, gradients and optimizer state of its segments
+  std::int64_t flops = 0;         ///< of one optimizer step
+  std::int64_t matrices = 0;      ///< matrix parameters owned
+  std::int64_t window_bytes = 0;  ///< unsharded units, gradient buffer, exchange staging, running sums
 };
 
 struct PlanReport {
   std::vector<RankLoad> ranks;
-  double imbalance_bytes = 1;    ///< maximum over mean of owned_bytes
+  double imbalance_bytes = 1;  ///< maximum over mean of owned_bytes
   double imbalance_flops = 1;
-  double lower_bound_bytes = 1;  ///< no placement of whole matrices has a smaller maximum over mean: max(mean, largest)/mean
+  double lower_bound_bytes =
+      1;  ///< no placement of whole matrices has a smaller maximum over mean: max(mean, largest)/mean
   double lower_bound_flops = 1;
-  std::vector<double> gamma;     ///< per unit
+  std::vector<double> gamma;          ///< per unit
   std::int64_t replicated_bytes = 0;  ///< weights, gradients and state of the whole model: what full replication needs
-  int spare_ranks = 0;           ///< ranks that own no matrix
+  int spare_ranks = 0;                ///< ranks that own no matrix
 };
 
 PlanReport report(const ModelSpec& model, const Plan& plan, const MemoryOptions& options);

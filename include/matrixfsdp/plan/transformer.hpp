@@ -45,11 +45,11 @@ std::vector<std::string> transformer_names();
 /// root    token_embedding (V, H); position_embedding (T, H) [gpt2]; final_norm.weight (H); final_norm.bias [gpt2];
 ///         head.weight (V, H) [untied; a tail by kind override; tied: an alias of token_embedding]
 /// block.I block.I.attention_norm.weight (, .bias [gpt2]);
-///         block.I.attention.qkv (H + 2 KV, H) with row blocks query, key, value (KV = kv_heads * head dimension), (.bias [gpt2] named block.I.attention.qkv_bias);
-///         block.I.attention.output (H, H) (block.I.attention.output_bias [gpt2]);
-///         block.I.mlp_norm.weight (, .bias);
-///         gpt2:  block.I.mlp.up (F, H), block.I.mlp.up_bias; block.I.mlp.down (H, F), block.I.mlp.down_bias
-///         llama: block.I.mlp.gate_up (2F, H) with row blocks gate, up; block.I.mlp.down (H, F)
+///         block.I.attention.qkv (H + 2 KV, H) with row blocks query, key, value (KV = kv_heads * head dimension),
+///         (.bias [gpt2] named block.I.attention.qkv_bias); block.I.attention.output (H, H)
+///         (block.I.attention.output_bias [gpt2]); block.I.mlp_norm.weight (, .bias); gpt2:  block.I.mlp.up (F, H),
+///         block.I.mlp.up_bias; block.I.mlp.down (H, F), block.I.mlp.down_bias llama: block.I.mlp.gate_up (2F, H) with
+///         row blocks gate, up; block.I.mlp.down (H, F)
 /// Initialization: normal 0.02; residual projections (attention.output, mlp.down) normal 0.02 / sqrt(2 layers) (GPT-2,
 /// Radford et al. 2019, section 2.3); norms ones; biases zeros.
 ModelSpec transformer_model(const TransformerShape& shape);

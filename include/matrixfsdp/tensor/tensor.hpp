@@ -42,7 +42,7 @@ Tensor<T> make_zeros(const std::string& label, std::int64_t count) {
 /// Elements [begin, begin + count) of a tensor or view.
 template <class View>
 TensorView<typename View::value_type> slice(const View& tensor, std::int64_t begin, std::int64_t count) {
-  return {tensor.data() + begin, static_cast<std::size_t>(count)};
+  return TensorView<typename View::value_type>(tensor.data() + begin, static_cast<std::size_t>(count));
 }
 
 /// Row-major matrix with `stride` elements from one row to the next. Non-owning, usable in kernels.
@@ -54,8 +54,7 @@ struct MatrixView {
   std::int64_t stride = 0;
 
   MatrixView() = default;
-  KOKKOS_INLINE_FUNCTION MatrixView(T* pointer, std::int64_t row_count, std::int64_t col_count,
-                                    std::int64_t row_stride)
+  KOKKOS_INLINE_FUNCTION MatrixView(T* pointer, std::int64_t row_count, std::int64_t col_count, std::int64_t row_stride)
       : data(pointer), rows(row_count), cols(col_count), stride(row_stride) {}
   KOKKOS_INLINE_FUNCTION MatrixView(T* pointer, std::int64_t row_count, std::int64_t col_count)
       : MatrixView(pointer, row_count, col_count, col_count) {}

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <matrixfsdp/fsdp/sharded_model.hpp>
+
+#include "fsdp/unit.hpp"
+
+namespace matrixfsdp {
+
+struct ShardedModel::Implementation {
+  Implementation(Communicator& communicator, ModelSpec model, Plan plan, const ShardedModelOptions& options);
+
+  // storage.cpp: what is allocated, once, by the constructor
+  void allocate();
+  void allocate_storage();
+  void allocate_gradient_buffers();
+  void make_views();
+  [[nodiscard]] MemoryUse memory() const;
+
+  // initialize.cpp
+  void initialize_weights();
+
+  // life_cycle.cpp
+  void unshard(std::size_t unit, Phase phase);
+  void reshard(std::size_t unit);
+  void start_unshard(std::size_t unit, Phase phase);
+  void finish_unshard(std::size_t unit);
+  void prefetch_after(std::size_t unit, Phase phase);
+  [[nodiscard]] bool can_take_slot(const Unit& unit) const;
+  void take_slot(std::size_t unit);
+  void weights_changed();
+  void poll();
+
+  // reduce.cpp
+  void begin_step();
+  void begin_pass();
+  UnitTensors<float>& gradients(std::size_t unit);
+  void reduce(std::size_t unit);
+  [[nodiscard]] bool gradients_ready() const;
+
+  /// In the first step: all ranks must be about to issue the same operation (CommunicationError that names both).
+  void announce(const char* operation, std::size_t unit, const char* phase);
+  [[nodiscard]] Unit& at(std::size_t unit);
+  [[nodiscard]] bool resident() const { return plan.replicated || plan.world_size == 1; }
+
+  Communicator& communicator;
+  ModelSpec model;
+  Plan plan;
+  ShardedModelOptions options;
+  std::vector<Unit> units;
+  std::vector<Tensor<float>> slots;
+  std::vector<std::int64_t> slot_occupant;  ///< unit, or -1
+  std::vector<Tensor<float>> kept_storage;
+  std::vector<Tensor<float>> gradient_storage;  ///< the shared buffer first, then those of kept units
+  Tensor<float> shared_sums;
+  std::int64_t shared_gradient_unit = -1;  ///< unit that uses the shared gradient buffer now
+  std::vector<ParameterView> resident_views;
+  std::vector<ParameterView> trainable_views;
+  std::int64_t step = 0;
+  std::int64_t pass = -1;
+};
+
+const char* name_of(Phase phase);
+
+}  // namespace matrixfsdp

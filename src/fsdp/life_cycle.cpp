@@ -1,0 +1,109 @@
+#include <fmt/format.h>
+
+#include <matrixfsdp/core/error.hpp>
+
+#include "fsdp/implementation.hpp"
+
+namespace matrixfsdp {
+
+const char* name_of(Phase phase) {
+  return phase == Phase::forward ? "forward" : "backward";
+}
+
+void ShardedModel::Implementation::unshard(std::size_t index, Phase phase) {
+  Unit& unit = at(index);
+  if (unit.state == UnitState::sharded) {
+    if (unit.current) {
+      unit.state = UnitState::unsharded;
+    } else {
+      start_unshard(index, phase);
+    }
+  }
+  if (unit.state == UnitState::unsharding) finish_unshard(index);
+  ++unit.uses;
+  prefetch_after(index, phase);
+}
+
+void ShardedModel::Implementation::reshard(std::size_t index) {
+  Unit& unit = at(index);
+  if (unit.uses == 0) throw ContractError(fmt::format("reshard of unit {}: expected an unsharded unit", unit.name));
+  if (--unit.uses == 0) unit.state = UnitState::sharded;
+}
+
+bool ShardedModel::Implementation::can_take_slot(const Unit& unit) const {
+  if (unit.slot < 0) return true;
+  const std::int64_t occupant = slot_occupant[static_cast<std::size_t>(unit.slot)];
+  return occupant < 0 || units[static_cast<std::size_t>(occupant)].state == UnitState::sharded;
+}
+
+void ShardedModel::Implementation::take_slot(std::size_t index) {
+  Unit& unit = at(index);
+  if (unit.slot < 0) return;
+  std::int64_t& occupant = slot_occupant[static_cast<std::size_t>(unit.slot)];
+  if (occupant >= 0 && occupant != static_cast<std::int64_t>(index)) {
+    Unit& other = units[static_cast<std::size_t>(occupant)];
+    if (other.uses > 0) {
+      throw ContractError(
+          fmt::format("unshard of unit {}: its storage is still in use by unit {} ({} uses); reshard "
+                      "that first, keep one of them, or raise prefetch from {}",
+                      unit.name, other.name, other.uses, options.prefetch));
+    }
+    // A prefetched unit that nobody asked for: its transfer must end before its storage is given away.
+    if (other.state == UnitState::unsharding) finish_unshard(static_cast<std::size_t>(occupant));
+    other.state = UnitState::sharded;
+    other.current = false;
+  }
+  occupant = static_cast<std::int64_t>(index);
+}
+
+void ShardedModel::Implementation::start_unshard(std::size_t index, Phase phase) {
+  Unit& unit = at(index);
+  take_slot(index);
+  announce("unshard", index, name_of(phase));
+  Kokkos::fence();  // the shard has been written before it is sent
+  unit.unsharding = gather(communicator, Purpose::unshard, unit.weight_table,
+                           slice(unit.weight_shard, 0, static_cast<std::int64_t>(unit.weight_shard.size())),
+                           unit.storage, {"unshard", unit.name, name_of(phase)});
+  unit.state = UnitState::unsharding;
+}
+
+void ShardedModel::Implementation::finish_unshard(std::size_t index) {
+  Unit& unit = at(index);
+  unit.unsharding.wait();
+  unit.state = UnitState::unsharded;
+  unit.current = true;
+}
+
+void ShardedModel::Implementation::prefetch_after(std::size_t index, Phase phase) {
+  if (resident()) return;
+  std::int64_t next = static_cast<std::int64_t>(index);
+  for (int ahead = 0; ahead < options.prefetch; ++ahead) {
+    next += phase == Phase::forward ? 1 : -1;
+    if (next < 0 || next >= static_cast<std::int64_t>(units.size())) return;
+    Unit& unit = units[static_cast<std::size_t>(next)];
+    if (unit.state != UnitState::sharded || unit.current || !can_take_slot(unit)) continue;
+    start_unshard(static_cast<std::size_t>(next), phase);
+  }
+}
+
+void ShardedModel::Implementation::weights_changed() {
+  for (Unit& unit : units) {
+    if (unit.uses > 0) {
+      throw ContractError(
+          fmt::format("weights changed while unit {} is unsharded ({} uses): expected every unit to be "
+                      "resharded before the optimizer step",
+                      unit.name, unit.uses));
+    }
+    if (unit.state == UnitState::unsharding) unit.unsharding.wait();
+    unit.state = UnitState::sharded;
+    unit.current = resident();
+  }
+}
+
+void ShardedModel::Implementation::poll() {
+  for (Unit& unit : units) {
+    if (unit.state == UnitState::unsharding) unit.unsharding.test();
+  }
+}
+
+}  // namespace matrixfsdp

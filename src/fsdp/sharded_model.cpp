@@ -1,0 +1,132 @@
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <matrixfsdp/core/error.hpp>
+#include <matrixfsdp/core/random.hpp>
+#include <matrixfsdp/fsdp/sharded_model.hpp>
+
+#include "fsdp/implementation.hpp"
+
+namespace matrixfsdp {
+
+ShardedModel::Implementation::Implementation(Communicator& communicator_, ModelSpec model_, Plan plan_,
+                                             const ShardedModelOptions& options_)
+    : communicator(communicator_), model(std::move(model_)), plan(std::move(plan_)), options(options_) {
+  if (plan.world_size != communicator.size()) {
+    throw ContractError(
+        fmt::format("plan for W = {}: the communicator has {} ranks", plan.world_size, communicator.size()));
+  }
+  if (options.prefetch < 0) throw ContractError(fmt::format("prefetch {}: expected 0 or more", options.prefetch));
+  if (options.passes < 1) throw ContractError(fmt::format("passes {}: expected 1 or more", options.passes));
+  validate(model);
+  validate(model, plan);
+  require_equal(communicator, hash_of(model), "model specification (hash)");
+  require_equal(communicator, hash_of(plan), "plan (hash)");
+  const std::string settings = fmt::format("prefetch {}, passes {}, accumulation {}, seed {}", options.prefetch,
+                                           options.passes, static_cast<int>(options.accumulation), options.seed);
+  require_equal(communicator, stream_of(settings), "model options (hash)");
+  allocate();
+  initialize_weights();
+}
+
+Unit& ShardedModel::Implementation::at(std::size_t unit) {
+  if (unit >= units.size()) {
+    throw ContractError(fmt::format("unit {}: the model has {} units", unit, units.size()));
+  }
+  return units[unit];
+}
+
+void ShardedModel::Implementation::announce(const char* operation, std::size_t unit, const char* phase) {
+  if (step > 1 || plan.world_size == 1) return;
+  const std::string mine = fmt::format("{} of unit {} ({})", operation, units[unit].name, phase);
+  const auto all = communicator.all_gather(Purpose::other, std::as_bytes(std::span(mine)),
+                                           {"first-step sequence check", units[unit].name, phase});
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    const std::string other(reinterpret_cast<const char*>(all[rank].data()), all[rank].size());
+    if (other != mine) {
+      throw CommunicationError(
+          fmt::format("sequence of operations: rank {} is at {}, rank {} is at {}; expected the "
+                      "same order on all ranks",
+                      communicator.rank(), mine, rank, other));
+    }
+  }
+}
+
+ShardedModel::ShardedModel(Communicator& communicator, ModelSpec model, Plan plan, const ShardedModelOptions& options)
+    : implementation_(std::make_unique<Implementation>(communicator, std::move(model), std::move(plan), options)) {}
+ShardedModel::~ShardedModel() = default;
+
+const ModelSpec& ShardedModel::spec() const {
+  return implementation_->model;
+}
+const Plan& ShardedModel::plan() const {
+  return implementation_->plan;
+}
+Communicator& ShardedModel::communicator() const {
+  return implementation_->communicator;
+}
+std::size_t ShardedModel::unit_count() const {
+  return implementation_->units.size();
+}
+
+std::size_t ShardedModel::unit_index(const std::string& name) const {
+  for (std::size_t u = 0; u < implementation_->units.size(); ++u) {
+    if (implementation_->units[u].name == name) return u;
+  }
+  throw InputError(fmt::format("unit '{}': the model has no unit of that name", name));
+}
+
+void ShardedModel::unshard(std::size_t unit, Phase phase) {
+  implementation_->unshard(unit, phase);
+}
+void ShardedModel::reshard(std::size_t unit) {
+  implementation_->reshard(unit);
+}
+UnitState ShardedModel::state(std::size_t unit) const {
+  return implementation_->at(unit).state;
+}
+int ShardedModel::uses(std::size_t unit) const {
+  return implementation_->at(unit).uses;
+}
+
+const UnitTensors<float>& ShardedModel::weights(std::size_t unit) const {
+  const Unit& held = implementation_->at(unit);
+  if (held.uses == 0) {
+    throw ContractError(fmt::format("weights of unit {}: the unit is sharded; unshard it first", held.name));
+  }
+  return held.weights;
+}
+
+UnitTensors<float>& ShardedModel::gradients(std::size_t unit) {
+  return implementation_->gradients(unit);
+}
+void ShardedModel::begin_step() {
+  implementation_->begin_step();
+}
+void ShardedModel::begin_pass() {
+  implementation_->begin_pass();
+}
+void ShardedModel::reduce(std::size_t unit) {
+  implementation_->reduce(unit);
+}
+const std::vector<ParameterView>& ShardedModel::trainable() const {
+  return implementation_->trainable_views;
+}
+const std::vector<ParameterView>& ShardedModel::resident() const {
+  return implementation_->resident_views;
+}
+void ShardedModel::weights_changed() {
+  implementation_->weights_changed();
+}
+MemoryUse ShardedModel::memory() const {
+  return implementation_->memory();
+}
+void ShardedModel::poll() {
+  implementation_->poll();
+}
+bool ShardedModel::gradients_ready() const {
+  return implementation_->gradients_ready();
+}
+
+}  // namespace matrixfsdp

@@ -1,0 +1,177 @@
+#include <algorithm>
+
+#include "fsdp/implementation.hpp"
+
+namespace matrixfsdp {
+
+SegmentTable segment_table(const MatrixShard& shard) {
+  SegmentTable table;
+  table.size = shard.size;
+  table.intervals.reserve(shard.owned.size());
+  for (std::size_t rank = 0; rank < shard.owned.size(); ++rank) {
+    table.intervals.push_back({shard.owned[rank], shard.tails[rank]});
+  }
+  return table;
+}
+
+UnitTensors<float> parameter_tensors(const UnitSpec& spec, const MatrixShard& shard, const TensorView<float>& buffer) {
+  UnitTensors<float> tensors;
+  tensors.reserve(spec.parameters.size());
+  for (std::size_t p = 0; p < spec.parameters.size(); ++p) {
+    const std::int64_t offset = shard.parameter_offsets[p];
+    tensors.push_back(offset < 0 ? TensorView<float>()
+                                 : slice(buffer, offset, element_count(spec.parameters[p].shape)));
+  }
+  return tensors;
+}
+
+void ShardedModel::Implementation::allocate() {
+  const int rank = communicator.rank();
+  const int ranks = plan.world_size;
+  const bool keep_sums = options.passes > 1 && options.accumulation == Accumulation::chunks && ranks > 1;
+  std::int64_t largest_chunk = 0;
+  units.resize(model.units.size());
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    Unit& unit = units[u];
+    const UnitPlan& layout = plan.units[u];
+    unit.name = model.units[u].name;
+    unit.weight_table = segment_table(layout.weights);
+    unit.gradient_table = segment_table(layout.gradients);
+    const std::int64_t weight_size = resident() ? layout.weights.size : layout.weights.shard_size(rank);
+    const std::int64_t gradient_size = resident() ? layout.gradients.size : layout.gradients.shard_size(rank);
+    unit.weight_shard = make_zeros<float>(unit.name + " weights", weight_size);
+    unit.gradient_shard = make_zeros<float>(unit.name + " gradients", gradient_size);
+    const std::int64_t chunk = fold_chunk(layout.gradients.size, rank, ranks).size();
+    largest_chunk = std::max(largest_chunk, chunk);
+    if (keep_sums) unit.running_sums = make_tensor<float>(unit.name + " running sums", chunk);
+  }
+  // With one rank the fold's only chunk is the gradient itself.
+  if (ranks > 1 && !keep_sums) shared_sums = make_tensor<float>("running sums", largest_chunk);
+  allocate_storage();
+  allocate_gradient_buffers();
+  make_views();
+}
+
+void ShardedModel::Implementation::allocate_storage() {
+  std::int64_t recycled = 0;
+  std::int64_t largest = 0;
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    if (model.units[u].keep) continue;
+    ++recycled;
+    largest = std::max(largest, units[u].weight_table.size);
+  }
+  const std::int64_t slot_count = resident() ? 0 : std::min<std::int64_t>(options.prefetch + 1, recycled);
+  for (std::int64_t s = 0; s < slot_count; ++s)
+    slots.push_back(make_tensor<float>("unshard slot", largest));
+  slot_occupant.assign(slots.size(), -1);
+
+  std::int64_t ordinal = 0;
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    Unit& unit = units[u];
+    if (resident()) {
+      unit.storage = slice(unit.weight_shard, 0, unit.weight_table.size);
+      unit.current = true;
+    } else if (model.units[u].keep) {
+      kept_storage.push_back(make_tensor<float>(unit.name + " unsharded", unit.weight_table.size));
+      unit.storage = slice(kept_storage.back(), 0, unit.weight_table.size);
+    } else {
+      unit.slot = static_cast<int>(ordinal++ % slot_count);
+      unit.storage = slice(slots[static_cast<std::size_t>(unit.slot)], 0, unit.weight_table.size);
+    }
+    unit.weights = parameter_tensors(model.units[u], plan.units[u].weights, unit.storage);
+  }
+}
+
+void ShardedModel::Implementation::allocate_gradient_buffers() {
+  const bool own_buffers = options.accumulation == Accumulation::unsharded;
+  std::int64_t largest = 0;
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    if (!model.units[u].keep && !own_buffers) largest = std::max(largest, units[u].gradient_table.size);
+  }
+  gradient_storage.push_back(make_tensor<float>("gradient buffer", largest));
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    Unit& unit = units[u];
+    if (model.units[u].keep || own_buffers) {
+      gradient_storage.push_back(make_tensor<float>(unit.name + " gradient buffer", unit.gradient_table.size));
+      unit.gradient_buffer = slice(gradient_storage.back(), 0, unit.gradient_table.size);
+    } else {
+      unit.gradient_buffer = slice(gradient_storage.front(), 0, unit.gradient_table.size);
+    }
+    unit.gradients = parameter_tensors(model.units[u], plan.units[u].gradients, unit.gradient_buffer);
+  }
+}
+
+namespace {
+
+/// Position of a flat-buffer offset in this rank's shard: its owned interval, then its tail interval.
+std::int64_t shard_position(const MatrixShard& shard, int rank, std::int64_t offset) {
+  const Interval owned = shard.owned[static_cast<std::size_t>(rank)];
+  const Interval tails = shard.tails[static_cast<std::size_t>(rank)];
+  return offset >= owned.begin && offset < owned.end ? offset - owned.begin : owned.size() + offset - tails.begin;
+}
+
+}  // namespace
+
+void ShardedModel::Implementation::make_views() {
+  const int rank = communicator.rank();
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    Unit& unit = units[u];
+    const UnitSpec& spec = model.units[u];
+    const UnitPlan& layout = plan.units[u];
+    const auto add = [&](std::size_t p, Interval elements) {
+      if (elements.empty()) return;
+      ParameterView view;
+      view.unit = u;
+      view.index = p;
+      view.spec = &spec.parameters[p];
+      view.kind = kind_of(spec.parameters[p]);
+      view.group = group_of(model, spec.parameters[p]);
+      view.elements = elements;
+      const auto place = [&](const MatrixShard& shard, const Tensor<float>& values) {
+        const std::int64_t offset = shard.parameter_offsets[p] + elements.begin;
+        return slice(values, resident() ? offset : shard_position(shard, rank, offset), elements.size());
+      };
+      view.weight = place(layout.weights, unit.weight_shard);
+      if (!view.spec->frozen) view.gradient = place(layout.gradients, unit.gradient_shard);
+      resident_views.push_back(view);
+      if (!view.spec->frozen) trainable_views.push_back(view);
+    };
+    if (resident()) {
+      for (std::size_t p = 0; p < spec.parameters.size(); ++p) {
+        add(p, {0, element_count(spec.parameters[p].shape)});
+      }
+      continue;
+    }
+    std::vector<Segment> mine;
+    for (const Segment& segment : layout.weights.segments) {
+      if (segment.rank == rank) mine.push_back(segment);
+    }
+    std::sort(mine.begin(), mine.end(), [](const Segment& a, const Segment& b) {
+      return a.parameter != b.parameter ? a.parameter < b.parameter : a.elements.begin < b.elements.begin;
+    });
+    for (const Segment& segment : mine)
+      add(segment.parameter, segment.elements);
+  }
+}
+
+MemoryUse ShardedModel::Implementation::memory() const {
+  MemoryUse use;
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    const Unit& unit = units[u];
+    use.weights += bytes_of(unit.weight_shard);
+    use.gradients += bytes_of(unit.gradient_shard);
+    use.running_sums += bytes_of(unit.running_sums);
+    use.staging_peak = std::max(
+        use.staging_peak, fold_exchange_staging_bytes(unit.gradient_table.size, communicator.rank(), plan.world_size));
+  }
+  for (const auto& storage : slots)
+    use.unsharded += bytes_of(storage);
+  for (const auto& storage : kept_storage)
+    use.unsharded += bytes_of(storage);
+  for (const auto& storage : gradient_storage)
+    use.gradient_buffers += bytes_of(storage);
+  use.running_sums += bytes_of(shared_sums);
+  return use;
+}
+
+}  // namespace matrixfsdp

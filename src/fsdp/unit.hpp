@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <matrixfsdp/comm/segments.hpp>
+#include <matrixfsdp/fsdp/sharded_model.hpp>
+
+namespace matrixfsdp {
+
+/// What one rank holds of one unit.
+struct Unit {
+  std::string name;
+  SegmentTable weight_table;
+  SegmentTable gradient_table;
+
+  Tensor<float> weight_shard;    ///< this rank's segments (the whole unit when resident)
+  Tensor<float> gradient_shard;  ///< likewise, trainable parameters only
+  Tensor<float> running_sums;    ///< of this rank's fold chunk; shared by all units when a step has one pass
+
+  TensorView<float> storage;  ///< the full weights, at one address for the whole run
+  int slot = -1;              ///< -1: storage of its own
+  UnitTensors<float> weights;
+  UnitState state = UnitState::sharded;
+  bool current = false;  ///< storage holds today's weights, whether or not the unit is in use
+  int uses = 0;
+  Request unsharding;
+
+  TensorView<float> gradient_buffer;
+  UnitTensors<float> gradients;
+  bool gradient_begun = false;
+  std::int64_t passes_reduced = 0;
+};
+
+/// Table of comm from the layout of plan.
+SegmentTable segment_table(const MatrixShard& shard);
+
+/// Views of the parameters that `shard` places in `buffer`; empty where it leaves one out.
+UnitTensors<float> parameter_tensors(const UnitSpec& spec, const MatrixShard& shard, const TensorView<float>& buffer);
+
+/// Bytes of a tensor or view of float.
+template <class View>
+std::int64_t bytes_of(const View& view) {
+  return static_cast<std::int64_t>(view.size()) * static_cast<std::int64_t>(sizeof(float));
+}
+
+}  // namespace matrixfsdp
