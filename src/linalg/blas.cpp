@@ -33,6 +33,11 @@ int blas_int(std::int64_t value) {
   return static_cast<int>(value);
 }
 
+// Kernels of a device may still write what a host BLAS is about to read. Nothing to wait for where kernels run on the host.
+void wait_for_kernels() {
+  if constexpr (!std::is_same_v<ExecutionSpace, Kokkos::DefaultHostExecutionSpace>) Kokkos::fence();
+}
+
 // BLAS is column-major: a row-major matrix with stride s is the transpose of a column-major one with leading dimension
 // s.
 int leading(std::int64_t stride) {
@@ -53,6 +58,7 @@ void gemm(Op op_a, Op op_b, T alpha, MatrixView<const std::type_identity_t<T>> a
                                     b_cols, c.rows, c.cols));
   }
   if (c.rows == 0 || c.cols == 0) return;
+  wait_for_kernels();
   // C^T = op(B)^T op(A)^T
   const int m = blas_int(c.cols);
   const int n = blas_int(c.rows);
@@ -78,6 +84,7 @@ void syrk(Op op_a, T alpha, MatrixView<const std::type_identity_t<T>> a, T beta,
     throw ContractError(fmt::format("syrk: op(A) {}x{} does not fit C {}x{}", rows, inner, c.rows, c.cols));
   }
   if (rows == 0) return;
+  wait_for_kernels();
   const int n = blas_int(rows);
   const int k = blas_int(inner);
   const int lda = leading(a.stride);

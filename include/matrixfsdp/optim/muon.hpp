@@ -17,6 +17,7 @@ enum class ScaleRule {
 /// "original", "match-rms-adamw", "spectral", "none". Throws InputError for any other name.
 ScaleRule parse_scale_rule(std::string_view name);
 std::string_view name_of(ScaleRule rule);
+/// Throws ContractError for an empty matrix.
 double update_scale(ScaleRule rule, std::int64_t rows, std::int64_t cols);
 
 struct MuonOptions {
@@ -28,16 +29,23 @@ struct MuonOptions {
   NewtonSchulzOptions newton_schulz;
 };
 
+/// The defaults of torch.optim.Muon: learning rate 1e-3, weight decay 0.1, momentum 0.95 with Nesterov, five standard
+/// "keller-jordan" steps, scale "original". Two differences remain: torch computes the steps in bfloat16, and divides
+/// by max(norm, 1e-7) where we divide by the norm, so that a tiny gradient has the same update as a large one.
+MuonOptions torch_muon_options();
+
 /// Muon (Jordan et al. 2024), for each part (see matrix_parts) of each matrix:
 ///   m <- beta m + (1 - beta) g                       (momentum; exponential average)
 ///   u  = (1 - beta) g + beta m  if Nesterov, else m  (direction ...)
 ///   o  = orthogonalize(u)                            (... zero for a zero u)
 ///   w <- w (1 - lr wd);  w <- w - lr s(rows, cols) o (apply)
-/// lr = schedule * learning_rate * group scale. A part whose u is not finite fails its whole parameter: weight and
-/// momentum stay as they were.
+/// lr = schedule * learning_rate * group scale; a group's weight decay replaces the option. A part whose u is not
+/// finite (or whose iteration diverges) fails its whole parameter: weight and momentum stay as they were. Scratch is
+/// made at construction, for the largest parameter.
 class Muon final : public Optimizer {
  public:
-  /// `views`: whole matrices only (ContractError otherwise); an empty list is legal.
+  /// `views`: whole, trainable matrices (ContractError otherwise) in any order; an empty list is legal. InputError for
+  /// options out of range.
   Muon(std::vector<ParameterView> views, const MuonOptions& options);
   ~Muon() override;
 

@@ -13,8 +13,9 @@ std::string_view name_of(ScheduleKind kind);
 
 /// Factor on every base learning rate (each optimizer keeps its own base). Linear warm-up (step / warmup_steps), then
 ///   constant             1
-///   cosine               f + (1 - f) (1 + cos(pi p)) / 2, p the share of the steps after warm-up, f = final_factor
-///   warmup_stable_decay  1, then linear to f over the last decay_share of all steps
+///   cosine               f + (1 - f) (1 + cos(pi p)) / 2, f = final_factor, p = (step - warmup) / (total - warmup)
+///   warmup_stable_decay  1, then linear to f over the last decay_share of all steps; a share of 0 never decays
+/// Step warmup_steps has the factor 1, step total_steps (and any later one) has f, unless it belongs to the warm-up.
 struct Schedule {
   ScheduleKind kind = ScheduleKind::constant;
   std::int64_t total_steps = 1;
@@ -25,5 +26,8 @@ struct Schedule {
   /// `step` counts from 1. Throws ContractError for step < 1.
   [[nodiscard]] double factor(std::int64_t step) const;
 };
+
+/// Throws InputError for total_steps < 1, warmup_steps < 0, final_factor or decay_share outside [0, 1].
+void validate(const Schedule& schedule);
 
 }  // namespace matrixfsdp

@@ -45,13 +45,15 @@ enum class OrthogonalizeStatus {
   ok,
   zero,        ///< the input is exactly zero: the result is zero
   non_finite,  ///< the input has a NaN or an infinity: the result is left as it was
+  diverged,    ///< the input is finite and the result is not: the coefficients do not suit (none of the named ones)
 };
 
 struct OrthogonalizeResult {
   OrthogonalizeStatus status = OrthogonalizeStatus::ok;
   NewtonSchulzAlgorithm algorithm = NewtonSchulzAlgorithm::standard;
   int steps = 0;
-  std::int64_t flops = 0;  ///< of the matrix products; equals newton_schulz_flops
+  std::int64_t flops =
+      0;  ///< of the products that ran: newton_schulz_flops, or 0 where the status is zero or non_finite
 };
 
 /// Scratch that is reused from matrix to matrix: grows to the largest one, never shrinks.
@@ -62,8 +64,9 @@ class NewtonSchulzWorkspace {
   void reserve(std::int64_t rows, std::int64_t cols, NewtonSchulzAlgorithm algorithm);
   [[nodiscard]] std::int64_t bytes() const;
 
-  Tensor<T> iterate;   ///< m x n
-  Tensor<T> products;  ///< several m x m, m the smaller extent
+  Tensor<T> iterate;            ///< m x n
+  Tensor<T> products;           ///< 2 (standard) or 4 (Gram) m x m, m the smaller extent
+  Tensor<double> partial_sums;  ///< of the norm
 };
 
 /// output <- (approximation of) the polar factor U V^T of input = U S V^T; both rows x cols, they may be the same

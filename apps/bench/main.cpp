@@ -1,0 +1,58 @@
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <matrixfsdp/core/error.hpp>
+#include <matrixfsdp/linalg/blas.hpp>
+
+#include "apps/bench/benchmark.hpp"
+#include "apps/train/version.hpp"
+
+int main(int argc, char** argv) {
+  using namespace matrixfsdp;
+  return run_main([&]() -> int {
+    bench::TrainStepOptions options;
+    CLI::App app("Benchmarks. Figures are medians over rounds in which the contenders take turns.\n");
+    app.set_version_flag("--version", train::version_text());
+    app.require_subcommand(1);
+    CLI::App* train_step = app.add_subcommand(
+        "train-step",
+        "Whole training steps. forward_backward_fraction and step_fraction: FLOPs of the transformer's matrix products "
+        "(recomputation and the optimizer's own products not counted) over the time of forward and backward, and over the "
+        "time of the whole step, as a fraction of the rate of one large sgemm in the same run.");
+    train_step->add_option("--model", options.model, "Catalogue name")->capture_default_str();
+    train_step->add_option("--seq-len", options.sequence_length)->check(CLI::PositiveNumber)->capture_default_str();
+    train_step->add_option("--micro-batch", options.micro_batch)->check(CLI::PositiveNumber)->capture_default_str();
+    train_step->add_option("--passes", options.passes, "Per step and rank")->check(CLI::PositiveNumber)->capture_default_str();
+    train_step->add_option("--optimizer", options.optimizer)->check(CLI::IsMember({"muon", "adamw"}))->capture_default_str();
+    train_step->add_option("--strategy", options.strategies, "One or more; ratios are to the first")
+        ->check(CLI::IsMember({"matrix-fsdp", "ddp"}))
+        ->capture_default_str();
+    train_step->add_flag("--recompute", options.recompute);
+    train_step->add_option("--rounds", options.rounds)->check(CLI::PositiveNumber)->capture_default_str();
+    train_step->add_option("--threads", options.threads, "Of each rank")->check(CLI::PositiveNumber)->capture_default_str();
+    train_step->add_flag("--json", options.json);
+
+    std::string text;
+    std::string error;
+    try {
+      app.parse(argc, argv);
+    } catch (const CLI::CallForHelp&) {
+      text = app.get_subcommands().empty() ? app.help() : app.get_subcommands().front()->help();
+    } catch (const CLI::CallForVersion&) {
+      text = train::version_text() + "\n";
+    } catch (const CLI::ParseError& bad) {
+      error = fmt::format("command line: {}; --help lists the options", bad.what());
+    }
+    SessionOptions session_options;
+    session_options.threads = options.threads;
+    Session session = Session::start(argc, argv, session_options);
+    if (!error.empty()) throw InputError(error);
+    if (!text.empty()) {
+      if (session.world().rank() == 0) fmt::print("{}", text);
+      return exit_ok;
+    }
+    linalg::set_threads(options.threads);
+    return bench::train_step(session, options);
+  });
+}

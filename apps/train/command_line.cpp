@@ -1,0 +1,259 @@
+#include <charconv>
+#include <functional>
+#include <map>
+#include <string>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <matrixfsdp/core/error.hpp>
+
+#include "apps/train/options.hpp"
+#include "apps/train/version.hpp"
+
+namespace matrixfsdp::train {
+namespace {
+
+/// Options whose bad values are one line: name, value, expectation.
+class OptionReader {
+ public:
+  explicit OptionReader(CLI::App& app) : app_(app) {}
+
+  CLI::Option* integer(const std::string& name, std::int64_t& target, std::int64_t minimum, const std::string& help) {
+    return text(name, help, std::to_string(target), [name, &target, minimum](const std::string& value) {
+      std::int64_t parsed = 0;
+      const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), parsed);
+      if (error != std::errc() || end != value.data() + value.size() || parsed < minimum) {
+        throw InputError(fmt::format("{} '{}': expected an integer of at least {}", name, value, minimum));
+      }
+      target = parsed;
+    });
+  }
+
+  CLI::Option* real(const std::string& name, double& target, double minimum, double maximum, const std::string& help) {
+    return text(name, help, fmt::format("{}", target), [name, &target, minimum, maximum](const std::string& value) {
+      double parsed = 0;
+      const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), parsed);
+      const bool number = error == std::errc() && end == value.data() + value.size();
+      if (!number || !(parsed >= minimum && parsed <= maximum)) {
+        throw InputError(fmt::format("{} '{}': expected a number from {} to {}", name, value, minimum, maximum));
+      }
+      target = parsed;
+    });
+  }
+
+  CLI::Option* text(const std::string& name, const std::string& help, const std::string& shown_default,
+                    const std::function<void(const std::string&)>& read) {
+    CLI::Option* option = app_.add_option_function<std::string>(name, read, help);
+    if (!shown_default.empty()) option->default_str(shown_default);
+    option->take_last();
+    return option;
+  }
+
+  CLI::Option* choice(const std::string& name, const std::string& help, const std::string& shown_default,
+                      const std::map<std::string, std::function<void()>>& choices) {
+    return text(name, help, shown_default, [name, choices](const std::string& value) {
+      const auto found = choices.find(value);
+      if (found == choices.end()) {
+        std::vector<std::string> names;
+        for (const auto& entry : choices) names.push_back(entry.first);
+        throw InputError(fmt::format("{} '{}': expected one of {}", name, value, fmt::join(names, ", ")));
+      }
+      found->second();
+    });
+  }
+
+ private:
+  CLI::App& app_;
+};
+
+/// Extents as given; 0 where not given, so that the catalogue's or the defaults' value stays.
+struct ShapeOverrides {
+  std::int64_t layers = 0;
+  std::int64_t hidden = 0;
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;
+  std::int64_t ffn = 0;
+  std::int64_t sequence_length = 0;
+  std::int64_t vocabulary = 0;
+};
+
+/// A catalogue name, or a bare style: then a small model of that style over bytes, changed by the extents given.
+TransformerShape resolve_shape(const std::string& model, const ShapeOverrides& given) {
+  const bool bare = model == "gpt2" || model == "llama";
+  TransformerShape shape;
+  if (bare) {
+    shape.style = model == "gpt2" ? TransformerStyle::gpt2 : TransformerStyle::llama;
+    shape.layers = 4;
+    shape.hidden = 128;
+    shape.heads = 4;
+    shape.sequence_length = 128;
+    shape.vocabulary = 256;
+    shape.tied_head = shape.style == TransformerStyle::gpt2;
+  } else {
+    shape = transformer_from_name(model);
+  }
+  const auto override_with = [](std::int64_t& target, std::int64_t value) {
+    if (value > 0) target = value;
+  };
+  override_with(shape.layers, given.layers);
+  override_with(shape.hidden, given.hidden);
+  override_with(shape.heads, given.heads);
+  if (bare) {
+    shape.kv_heads = shape.heads;
+    shape.ffn = 4 * shape.hidden;
+  }
+  override_with(shape.kv_heads, given.kv_heads);
+  override_with(shape.ffn, given.ffn);
+  override_with(shape.sequence_length, given.sequence_length);
+  override_with(shape.vocabulary, given.vocabulary);
+  validate(shape);
+  return shape;
+}
+
+void add_data_options(OptionReader& reader, CLI::App& app, Options& options) {
+  app.add_option("--data", options.data, "Text files (bytes), directories of them, or llm.c token shards (.bin)");
+  app.add_option("--val", options.validation, "Validation data; by default the last part of --data is held out");
+  reader.real("--val-fraction", options.validation_fraction, 0.0, 0.9, "Share of --data held out when --val is absent");
+}
+
+void add_model_options(OptionReader& reader, std::string& model, ShapeOverrides& given) {
+  reader.text("--model", "gpt2 or llama with the extents below, or a catalogue name: " +
+                             fmt::format("{}", fmt::join(transformer_names(), ", ")),
+              model, [&model](const std::string& value) { model = value; });
+  reader.integer("--layers", given.layers, 1, "Transformer blocks")->default_str("");
+  reader.integer("--hidden", given.hidden, 1, "Width")->default_str("");
+  reader.integer("--heads", given.heads, 1, "Attention heads; they divide --hidden")->default_str("");
+  reader.integer("--kv-heads", given.kv_heads, 1, "Key and value heads (llama)")->default_str("");
+  reader.integer("--ffn", given.ffn, 1, "Inner width of the feed-forward part")->default_str("");
+  reader.integer("--seq-len", given.sequence_length, 1, "Tokens per sequence")->default_str("");
+  reader.integer("--vocab-size", given.vocabulary, 1, "Token ids; at least 256 for text")->default_str("");
+}
+
+void add_optimizer_options(OptionReader& reader, CLI::App& app, Options& options, std::string& coefficients,
+                           std::int64_t& newton_schulz_steps, double& weight_decay) {
+  MuonOptions& muon = options.optimizer.muon;
+  reader.choice("--optimizer", "Of matrices; tails are always on AdamW", "muon",
+                {{"muon", [&options] { options.optimizer.matrices = MatrixOptimizer::muon; }},
+                 {"adamw", [&options] { options.optimizer.matrices = MatrixOptimizer::adamw; }}});
+  reader.real("--lr", muon.learning_rate, 0, 1e3, "Base learning rate of Muon");
+  reader.real("--adamw-lr", options.optimizer.adamw.learning_rate, 0, 1e3, "Base learning rate of AdamW");
+  reader.real("--weight-decay", weight_decay, 0, 1e3, "Decoupled, of matrices and of tails with two dimensions");
+  reader.real("--momentum", muon.momentum, 0, 1, "Of Muon");
+  app.add_flag("!--no-nesterov", muon.nesterov, "Plain momentum");
+  reader.text("--scale-rule", "Scale of Muon's update: original, match-rms-adamw, spectral, none", "original",
+              [&muon](const std::string& value) { muon.scale = parse_scale_rule(value); });
+  reader.text("--ns-algorithm", "Newton-Schulz: auto, standard, gram, gram-no-restart", "auto",
+              [&muon](const std::string& value) {
+                muon.newton_schulz.algorithm = parse_newton_schulz_algorithm(value);
+              });
+  reader.text("--ns-coefficients", fmt::format("{}", fmt::join(quintic_sequence_names(), ", ")), "polar-express",
+              [&coefficients](const std::string& value) {
+                quintic_sequence(value);
+                coefficients = value;
+              });
+  reader.integer("--ns-steps", newton_schulz_steps, 1, "Newton-Schulz steps; by default those of the coefficients")->default_str("");
+  reader.real("--grad-clip", options.gradient_clip, 0, 1e30, "Largest global gradient norm; 0: no clipping");
+  reader.text("--lr-schedule", "constant, cosine, warmup-stable-decay", "cosine", [&options](const std::string& value) {
+    options.schedule.kind = parse_schedule(value);
+  });
+  reader.integer("--warmup-steps", options.schedule.warmup_steps, 0, "Linear warm-up");
+}
+
+void add_parallel_options(OptionReader& reader, Options& options, std::int64_t& prefetch, std::int64_t& threads) {
+  reader.choice("--strategy", "matrix-fsdp: owner-shaped ZeRO-3; ddp: everything on every rank", "matrix-fsdp",
+                {{"matrix-fsdp", [&options] { options.strategy = Strategy::matrix_fsdp; }},
+                 {"ddp", [&options] { options.strategy = Strategy::ddp; }}});
+  reader.text("--planner", "role, scope, cost, balanced", "balanced",
+              [&options](const std::string& value) { options.planner.policy = parse_policy(value); });
+  reader.integer("--prefetch", prefetch, 0, "Units unsharded ahead of the one that computes");
+  reader.choice("--accumulate",
+                "chunks: exchange in every pass, bits independent of W; unsharded: once per step, more memory", "chunks",
+                {{"chunks", [&options] { options.sharding.accumulation = Accumulation::chunks; }},
+                 {"unsharded", [&options] { options.sharding.accumulation = Accumulation::unsharded; }}});
+  reader.integer("--threads", threads, 1, "Threads of each rank (BLAS and Kokkos); the bits of a run depend on it");
+  reader.real("--timeout", options.timeout_seconds, 0.1, 1e6, "Seconds until a wait for another rank ends the job");
+}
+
+void add_run_options(OptionReader& reader, CLI::App& app, Options& options) {
+  reader.integer("--batch-size", options.batch_size, 1, "Sequences per step, all ranks");
+  reader.integer("--micro-batch", options.micro_batch, 1, "Sequences per pass and rank");
+  reader.integer("--steps", options.steps, 1, "Optimizer steps of the whole run, resumed steps included");
+  app.add_flag("--recompute", options.recompute, "Run each block's forward again in backward, for less memory");
+  reader.text("--checkpoint-dir", "Directory of checkpoints", "",
+              [&options](const std::string& value) { options.checkpoint_directory = value; });
+  reader.integer("--checkpoint-every", options.checkpoint_every, 0, "Steps between checkpoints; 0: at the end only");
+  reader.integer("--keep-last", options.keep_last, 1, "Checkpoints kept");
+  reader.text("--resume", "none, auto (the newest valid checkpoint, if any), or the directory of one step", "none",
+              [&options](const std::string& value) { options.resume = value; });
+  reader.integer("--eval-every", options.evaluate_every, 0, "Steps between validations; 0: at the end only");
+  reader.integer("--eval-batches", options.evaluation_batches, 1, "Global batches of a validation");
+  reader.integer("--sample-every", options.sample_every, 0, "Steps between samples; 0: at the end only");
+  reader.integer("--sample-tokens", options.sample_tokens, 0, "Tokens of a sample");
+  reader.real("--temperature", options.temperature, 0, 100, "Of sampling; 0: the most likely token");
+  reader.text("--prompt", "Start of the sample; by default a piece of the validation data", "",
+              [&options](const std::string& value) { options.prompt = value; });
+  reader.text("--metrics", "File of metrics, one JSON line per step", "",
+              [&options](const std::string& value) { options.metrics = value; });
+  app.add_flag("--verify", options.verify,
+               "Train a fully replicated copy beside the run and compare every gradient and weight, bit for bit");
+  app.add_flag("--json", options.json, "Print the summary as JSON on standard output");
+}
+
+}  // namespace
+
+CommandLine parse_command_line(int argc, char** argv) {
+  CommandLine result;
+  Options& options = result.options;
+  options.schedule.kind = ScheduleKind::cosine;
+  CLI::App app("Trains a transformer whose matrices live whole on one owner rank (ZeRO-3 for matrix optimizers).\n"
+               "Example: mpiexec -n 4 mfsdp-train --data book.txt --model gpt2 --steps 500 --metrics run.jsonl\n");
+  app.set_config("--config", "", "Options as TOML (name = value), before those of the command line");
+  app.set_version_flag("--version", version_text());
+  OptionReader reader(app);
+  ShapeOverrides given;
+  std::string coefficients = "polar-express";
+  std::int64_t newton_schulz_steps = 0;
+  std::int64_t prefetch = 1;
+  std::int64_t threads = 1;
+  std::int64_t seed = 1;
+  double weight_decay = 0.01;
+  add_data_options(reader, app, options);
+  add_model_options(reader, options.model, given);
+  add_run_options(reader, app, options);
+  add_optimizer_options(reader, app, options, coefficients, newton_schulz_steps, weight_decay);
+  add_parallel_options(reader, options, prefetch, threads);
+  reader.integer("--seed", seed, 0, "Of the initial weights, the order of the data, and samples");
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    result.text_and_exit = app.help();
+    return result;
+  } catch (const CLI::CallForVersion&) {
+    result.text_and_exit = version_text() + "\n";
+    return result;
+  } catch (const CLI::ExtrasError&) {
+    throw InputError(fmt::format("option '{}': not known; --help lists the options", fmt::join(app.remaining(), " ")));
+  } catch (const CLI::ParseError& error) {
+    throw InputError(fmt::format("command line: {}; --help lists the options", error.what()));
+  }
+  if (options.data.empty()) throw InputError("--data '': expected at least one text file or token shard");
+
+  options.shape = resolve_shape(options.model, given);
+  options.seed = options.sharding.seed = static_cast<std::uint64_t>(seed);
+  options.sharding.prefetch = static_cast<int>(prefetch);
+  options.threads = static_cast<int>(threads);
+  options.schedule.total_steps = options.steps;
+  MuonOptions& muon = options.optimizer.muon;
+  muon.weight_decay = options.optimizer.adamw.weight_decay = weight_decay;
+  muon.newton_schulz.coefficients = &quintic_sequence(coefficients);
+  muon.newton_schulz.steps = newton_schulz_steps > 0 ? static_cast<int>(newton_schulz_steps)
+                                                     : muon.newton_schulz.coefficients->default_steps;
+  options.planner.optimizer = {muon.newton_schulz.algorithm, muon.newton_schulz.steps,
+                               options.optimizer.matrices == MatrixOptimizer::adamw};
+  return result;
+}
+
+}  // namespace matrixfsdp::train

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <matrixfsdp/comm/communicator.hpp>
+#include <matrixfsdp/dataset/batches.hpp>
+#include <matrixfsdp/dataset/token_data.hpp>
+
+#include "apps/train/options.hpp"
+#include "apps/train/replica.hpp"
+
+namespace matrixfsdp::train {
+
+/// Training and validation tokens of a run.
+class Data {
+ public:
+  /// Opens the files of Options::data and Options::validation. Throws InputError, agreed by all ranks.
+  Data(Communicator& communicator, const Options& options);
+
+  /// Sequences [first, first + count) of the global batch of `step`: a function of seed, step and index only.
+  [[nodiscard]] MicroBatch training_batch(std::int64_t step, std::int64_t first, std::int64_t count) const;
+  /// Sequences [first, first + count) of `total` evenly spaced ones.
+  [[nodiscard]] MicroBatch validation_batch(std::int64_t first, std::int64_t count, std::int64_t total) const;
+
+  /// Tokens that start a sample where no prompt is given: the first ones of the validation data.
+  [[nodiscard]] std::vector<std::int32_t> sample_context(std::int64_t count) const;
+  /// Entropy of the training data's token frequencies, nats per token: what a model reaches that ignores context.
+  [[nodiscard]] double unigram_entropy() const { return unigram_entropy_; }
+  [[nodiscard]] std::int64_t training_tokens() const;
+  [[nodiscard]] std::int64_t validation_tokens() const;
+  /// True when tokens are bytes of text, so that a sample can be printed.
+  [[nodiscard]] bool is_text() const;
+
+ private:
+  void open(const Options& options);
+
+  std::unique_ptr<io::TokenData> training_data_;
+  std::unique_ptr<io::TokenData> validation_data_;  // null: held out from the training data
+  io::TokenRange training_;
+  io::TokenRange validation_;
+  std::int64_t sequence_length_;
+  std::uint64_t seed_;
+  double unigram_entropy_ = 0;
+};
+
+}  // namespace matrixfsdp::train

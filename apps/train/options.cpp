@@ -1,0 +1,69 @@
+#include "apps/train/options.hpp"
+
+#include <fmt/format.h>
+
+#include <matrixfsdp/core/error.hpp>
+
+namespace matrixfsdp::train {
+
+void validate(const Options& options, int world_size) {
+  const std::int64_t per_pass = options.micro_batch * world_size;
+  if (options.batch_size % per_pass != 0) {
+    throw InputError(fmt::format("--batch-size {}: expected a multiple of W x --micro-batch = {} x {} = {}",
+                                 options.batch_size, world_size, options.micro_batch, per_pass));
+  }
+  if (options.schedule.warmup_steps > options.steps) {
+    throw InputError(fmt::format("--warmup-steps {}: expected at most --steps {}", options.schedule.warmup_steps,
+                                 options.steps));
+  }
+  if (!options.resume.empty() && options.resume == "auto" && options.checkpoint_directory.empty()) {
+    throw InputError("--resume 'auto': expected --checkpoint-dir to say where checkpoints are");
+  }
+  if (options.checkpoint_every > 0 && options.checkpoint_directory.empty()) {
+    throw InputError(
+        fmt::format("--checkpoint-every {}: expected --checkpoint-dir to say where", options.checkpoint_every));
+  }
+}
+
+nlohmann::json to_json(const Options& options) {
+  const MuonOptions& muon = options.optimizer.muon;
+  const TransformerShape& shape = options.shape;
+  return {
+      {"model",
+       {{"name", options.model},
+        {"style", name_of(shape.style)},
+        {"layers", shape.layers},
+        {"hidden", shape.hidden},
+        {"heads", shape.heads},
+        {"kv_heads", shape.kv_heads},
+        {"ffn", shape.ffn},
+        {"sequence_length", shape.sequence_length},
+        {"vocabulary", shape.vocabulary},
+        {"tied_head", shape.tied_head}}},
+      {"strategy", options.strategy == Strategy::matrix_fsdp ? "matrix-fsdp" : "ddp"},
+      {"planner", name_of(options.planner.policy)},
+      {"accumulate", options.sharding.accumulation == Accumulation::chunks ? "chunks" : "unsharded"},
+      {"optimizer", options.optimizer.matrices == MatrixOptimizer::muon ? "muon" : "adamw"},
+      {"lr", muon.learning_rate},
+      {"adamw_lr", options.optimizer.adamw.learning_rate},
+      {"weight_decay", muon.weight_decay},
+      {"momentum", muon.momentum},
+      {"nesterov", muon.nesterov},
+      {"scale_rule", name_of(muon.scale)},
+      {"ns_algorithm", name_of(muon.newton_schulz.algorithm)},
+      {"ns_coefficients", muon.newton_schulz.coefficients->name},
+      {"ns_steps", muon.newton_schulz.steps},
+      {"grad_clip", options.gradient_clip},
+      {"lr_schedule", name_of(options.schedule.kind)},
+      {"warmup_steps", options.schedule.warmup_steps},
+      {"steps", options.steps},
+      {"batch_size", options.batch_size},
+      {"micro_batch", options.micro_batch},
+      {"recompute", options.recompute},
+      {"threads", options.threads},
+      {"seed", options.seed},
+      {"data", options.data},
+  };
+}
+
+}  // namespace matrixfsdp::train

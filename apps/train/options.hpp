@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include <matrixfsdp/fsdp/sharded_model.hpp>
+#include <matrixfsdp/optim/routing.hpp>
+#include <matrixfsdp/optim/schedule.hpp>
+#include <matrixfsdp/plan/planner.hpp>
+#include <matrixfsdp/plan/transformer.hpp>
+
+namespace matrixfsdp::train {
+
+enum class Strategy { matrix_fsdp, ddp };
+
+/// Everything a run is told. Defaults are those of --help.
+struct Options {
+  std::vector<std::string> data;
+  std::vector<std::string> validation;  ///< empty: the last validation_fraction of the data
+  double validation_fraction = 0.1;
+
+  std::string model = "gpt2";  ///< as given: a catalogue name, or a style with the extents below
+  TransformerShape shape;
+
+  Strategy strategy = Strategy::matrix_fsdp;
+  PlannerOptions planner;
+  ShardedModelOptions sharding;
+
+  RoutingOptions optimizer;
+  Schedule schedule;
+  double gradient_clip = 1.0;
+
+  std::int64_t batch_size = 16;  ///< sequences per step, all ranks
+  std::int64_t micro_batch = 1;  ///< sequences per pass and rank
+  std::int64_t steps = 200;
+  bool recompute = false;
+
+  std::string checkpoint_directory;
+  std::int64_t checkpoint_every = 0;  ///< 0: at the end only
+  std::int64_t keep_last = 3;
+  std::string resume = "none";  ///< none, auto, or the directory of one step
+
+  std::int64_t evaluate_every = 0;  ///< 0: at the end only
+  std::int64_t evaluation_batches = 4;
+  std::int64_t sample_every = 0;
+  std::int64_t sample_tokens = 200;
+  double temperature = 0.8;
+  std::string prompt;
+
+  std::string metrics;  ///< JSON lines; empty: none
+  bool verify = false;
+  bool json = false;  ///< the summary as JSON on standard output
+  int threads = 1;
+  double timeout_seconds = 300;
+  std::uint64_t seed = 1;
+
+  [[nodiscard]] std::int64_t sequence_length() const { return shape.sequence_length; }
+  [[nodiscard]] std::int64_t passes(int world_size) const { return batch_size / (micro_batch * world_size); }
+};
+
+struct CommandLine {
+  Options options;
+  std::string text_and_exit;  ///< not empty: print it and exit with 0
+};
+
+/// Reads the command line and --config. Throws InputError with one line for anything wrong that needs no other rank.
+CommandLine parse_command_line(int argc, char** argv);
+
+/// What depends on W: batch size divisible by W x micro-batch. Throws InputError.
+void validate(const Options& options, int world_size);
+
+/// The configuration that checkpoints and metrics record.
+nlohmann::json to_json(const Options& options);
+
+}  // namespace matrixfsdp::train

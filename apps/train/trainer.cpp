@@ -1,0 +1,143 @@
+#include "apps/train/trainer.hpp"
+
+#include <chrono>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include <matrixfsdp/core/error.hpp>
+
+#include "apps/train/verify.hpp"
+
+namespace matrixfsdp::train {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  Kokkos::fence();
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+Plan plan_for(const Options& options, int world_size) {
+  const ModelSpec model = transformer_model(options.shape);
+  return options.strategy == Strategy::ddp ? make_replicated_plan(model, world_size)
+                                           : make_plan(model, world_size, options.planner);
+}
+
+}  // namespace
+
+Trainer::Trainer(Communicator& communicator, const Options& options, const Data& data)
+    : communicator_(communicator),
+      options_(options),
+      data_(data),
+      replica_(std::make_unique<Replica>(communicator, options, plan_for(options, communicator.size()))) {
+  if (options_.verify) {
+    reference_communicator_ = std::make_unique<Communicator>(communicator.duplicate());
+    Options replicated = options_;
+    replicated.strategy = Strategy::ddp;
+    reference_ = std::make_unique<Replica>(*reference_communicator_, replicated,
+                                           plan_for(replicated, communicator.size()));
+  }
+  reported_ = communicator_.bytes();
+}
+
+void Trainer::restore(std::int64_t step, std::int64_t taken) {
+  step_ = step;
+  taken_ = taken;
+  reported_ = communicator_.bytes();
+}
+
+void Trainer::run_passes(Replica& replica, std::vector<double>& losses, PassTimes& times) {
+  const int ranks = communicator_.size();
+  const auto tokens = static_cast<double>(options_.batch_size * options_.sequence_length());
+  replica.model.begin_step();
+  for (std::int64_t pass = 0; pass < options_.passes(ranks); ++pass) {
+    const std::int64_t index = pass * ranks + communicator_.rank();
+    const MicroBatch batch = data_.training_batch(step_, index * options_.micro_batch, options_.micro_batch);
+    losses.push_back(run_pass(replica, batch, static_cast<float>(1.0 / tokens), times));
+  }
+}
+
+StepMetrics Trainer::step() {
+  ++step_;
+  StepMetrics metrics;
+  metrics.step = step_;
+  const auto start = Clock::now();
+  std::vector<double> losses;
+  PassTimes times;
+  run_passes(*replica_, losses, times);
+  metrics.forward = times.forward;
+  metrics.backward = times.backward;
+
+  auto phase = Clock::now();
+  const std::int64_t tokens = options_.batch_size * options_.sequence_length();
+  metrics.loss = fold_losses(communicator_, losses) / static_cast<double>(tokens);
+  const GradientNorm norm = gradient_norm(replica_->model, failures_);
+  metrics.gradient_norm = norm.norm;
+  metrics.skipped = !norm.finite || !std::isfinite(metrics.loss);
+  metrics.clip = seconds_since(phase);
+
+  StepInput input;
+  input.gradient_scale = clip_scale(norm.norm, options_.gradient_clip);
+  input.schedule = options_.schedule.factor(step_);
+  metrics.learning_rate = input.schedule * (options_.optimizer.matrices == MatrixOptimizer::muon
+                                                ? options_.optimizer.muon.learning_rate
+                                                : options_.optimizer.adamw.learning_rate);
+  phase = Clock::now();
+  failures_ = 0;
+  if (!metrics.skipped) {
+    input.step = ++taken_;
+    const StepResult result = replica_->optimizer->step(input);
+    metrics.matrices = result.matrices_orthogonalized;
+    metrics.failed = failures_ = static_cast<std::int64_t>(result.failed.size());
+    replica_->model.weights_changed();
+  }
+  metrics.optimizer = seconds_since(phase);
+  metrics.total = seconds_since(start);
+
+  if (reference_) {
+    std::vector<double> reference_losses;
+    PassTimes reference_times;
+    run_passes(*reference_, reference_losses, reference_times);
+    verify_gradients(*replica_, *reference_, step_);
+    if (!metrics.skipped) {
+      reference_->optimizer->step(input);
+      reference_->model.weights_changed();
+      verify_weights(*replica_, *reference_, step_);
+    }
+  }
+
+  metrics.peak_bytes = replica_->resident_bytes();
+  metrics.bytes = communicator_.bytes();
+  for (std::size_t p = 0; p < purpose_count; ++p) metrics.bytes.sent[p] -= reported_.sent[p];
+  reported_ = communicator_.bytes();
+  const StepMetrics combined = combine(communicator_, metrics, tokens);
+  check_matrices(combined);
+  return combined;
+}
+
+void Trainer::check_matrices(const StepMetrics& metrics) const {
+  if (metrics.skipped || metrics.failed > 0 || options_.optimizer.matrices != MatrixOptimizer::muon) return;
+  const std::int64_t copies = replica_->model.plan().replicated ? communicator_.size() : 1;
+  const std::int64_t expected = copies * matrix_count(replica_->model.spec());
+  if (metrics.matrices != expected) {
+    throw Error(fmt::format("step {}: {} matrices were orthogonalized, expected {}", metrics.step, metrics.matrices,
+                            expected));
+  }
+}
+
+double Trainer::evaluate() {
+  const int ranks = communicator_.size();
+  const std::int64_t passes = options_.passes(ranks) * options_.evaluation_batches;
+  const std::int64_t sequences = options_.batch_size * options_.evaluation_batches;
+  std::vector<double> losses;
+  for (std::int64_t pass = 0; pass < passes; ++pass) {
+    const std::int64_t index = pass * ranks + communicator_.rank();
+    losses.push_back(run_evaluation_pass(
+        *replica_, data_.validation_batch(index * options_.micro_batch, options_.micro_batch, sequences)));
+  }
+  return fold_losses(communicator_, losses) / static_cast<double>(sequences * options_.sequence_length());
+}
+
+}  // namespace matrixfsdp::train

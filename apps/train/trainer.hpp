@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <matrixfsdp/comm/communicator.hpp>
+
+#include "apps/train/data.hpp"
+#include "apps/train/metrics.hpp"
+#include "apps/train/options.hpp"
+#include "apps/train/replica.hpp"
+
+namespace matrixfsdp::train {
+
+/// The training loop's body: every rank calls the same functions in the same order.
+class Trainer {
+ public:
+  /// Plans, shards and initialises; with Options::verify a replicated copy too, on a communicator of its own.
+  Trainer(Communicator& communicator, const Options& options, const Data& data);
+
+  /// One optimizer step; figures are the job's. A step whose gradient or loss is not finite is skipped on all ranks alike.
+  /// Throws Error when the number of orthogonalized matrices is not the model's.
+  StepMetrics step();
+
+  /// Mean loss over Options::evaluation_batches fixed batches of the validation data: the same bits at any W.
+  double evaluate();
+
+  /// Continues `prompt` (tokens; the last sequence_length - 1 count) by `count` tokens.
+  std::vector<std::int32_t> sample(std::vector<std::int32_t> prompt, std::int64_t count);
+
+  [[nodiscard]] std::int64_t steps_done() const { return step_; }
+  [[nodiscard]] std::int64_t steps_taken() const { return taken_; }
+  /// After a load into replica(): where the run continues.
+  void restore(std::int64_t step, std::int64_t taken);
+
+  [[nodiscard]] Replica& replica() { return *replica_; }
+  [[nodiscard]] Communicator& communicator() { return communicator_; }
+  [[nodiscard]] const Options& options() const { return options_; }
+
+ private:
+  void run_passes(Replica& replica, std::vector<double>& losses, PassTimes& times);
+  void check_matrices(const StepMetrics& metrics) const;
+
+  Communicator& communicator_;
+  Options options_;
+  const Data& data_;
+  std::unique_ptr<Replica> replica_;
+  std::unique_ptr<Communicator> reference_communicator_;  // of --verify
+  std::unique_ptr<Replica> reference_;
+  std::int64_t step_ = 0;      // steps done, skipped ones included
+  std::int64_t taken_ = 0;     // steps that changed weights: AdamW's t
+  std::int64_t failures_ = 0;  // of this rank's last step, told in the next norm exchange
+  ByteCounts reported_;        // bytes at the last metrics line
+};
+
+}  // namespace matrixfsdp::train

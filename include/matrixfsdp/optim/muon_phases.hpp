@@ -1,0 +1,38 @@
+#pragma once
+
+#include <matrixfsdp/tensor/tensor.hpp>
+
+/// The element-wise phases of Muon around `orthogonalize`, on any segment, so that a strategy can put communication
+/// between them. Every element is computed in float32 in a fixed order of operations: its bits do not depend on how a
+/// matrix is cut.
+namespace matrixfsdp {
+
+/// How the gradient enters the momentum. Factors are rounded to float32 once.
+struct MuonMomentum {
+  MuonMomentum(double momentum, double gradient_scale, bool use_nesterov);
+
+  float decay;     ///< beta
+  float fraction;  ///< 1 - beta
+  float scale;     ///< on the raw gradient
+  bool nesterov;
+};
+
+/// Weight <- weight * decay - step * direction.
+struct MuonApply {
+  MuonApply(double learning_rate, double weight_decay, double update_scale);
+
+  float decay;  ///< 1 - lr wd
+  float step;   ///< lr * scale rule
+};
+
+/// u from g and the momentum before this step, which is only read: a step that fails has changed nothing.
+void muon_direction(const MuonMomentum& factors, TensorView<const float> gradient, TensorView<const float> momentum,
+                    TensorView<float> direction);
+
+/// m <- beta m + (1 - beta) g, the same bits that muon_direction has used.
+void muon_momentum(const MuonMomentum& factors, TensorView<const float> gradient, TensorView<float> momentum);
+
+/// w <- w (1 - lr wd); w <- w - lr s o. `orthogonal` and `weight` have equal extents.
+void muon_apply(const MuonApply& factors, MatrixView<const float> orthogonal, MatrixView<float> weight);
+
+}  // namespace matrixfsdp

@@ -1,0 +1,102 @@
+#include <cmath>
+
+#include <matrixfsdp/core/error.hpp>
+#include <matrixfsdp/optim/adamw.hpp>
+
+#include "optim/adamw_kernels.hpp"
+#include "optim/views.hpp"
+
+namespace matrixfsdp {
+namespace {
+
+constexpr const char* self = "AdamW";
+constexpr std::int64_t flops_per_element = 12;  // as step_flops counts it
+
+void check(const AdamWOptions& options) {
+  detail::require_at_least(0.0, options.learning_rate, self, "learning rate");
+  detail::require_at_least(0.0, options.weight_decay, self, "weight decay");
+  detail::require_below_one(options.beta1, self, "beta1");
+  detail::require_below_one(options.beta2, self, "beta2");
+  detail::require_at_least(0.0, options.epsilon, self, "epsilon");
+  // 0 / 0 where a gradient has always been zero.
+  if (static_cast<float>(options.epsilon) == 0.0F) throw InputError("AdamW: epsilon is 0 in float32, expected more");
+}
+
+detail::AdamWFactors factors_for(const ParameterView& view, const AdamWOptions& options, const StepInput& input) {
+  const double learning_rate = input.schedule * options.learning_rate * view.group.learning_rate_scale;
+  const double own_decay = view.spec->shape.size() >= 2 ? options.weight_decay : 0.0;
+  const double weight_decay = view.group.weight_decay.value_or(own_decay);
+  const auto t = static_cast<double>(input.step);
+  detail::AdamWFactors factors{};
+  factors.gradient_scale = static_cast<float>(input.gradient_scale);
+  factors.beta1 = static_cast<float>(options.beta1);
+  factors.fraction1 = static_cast<float>(1.0 - options.beta1);
+  factors.beta2 = static_cast<float>(options.beta2);
+  factors.fraction2 = static_cast<float>(1.0 - options.beta2);
+  factors.decay = static_cast<float>(1.0 - learning_rate * weight_decay);
+  factors.step = static_cast<float>(learning_rate / (1.0 - std::pow(options.beta1, t)));
+  factors.correction = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(options.beta2, t)));
+  factors.epsilon = static_cast<float>(options.epsilon);
+  return factors;
+}
+
+}  // namespace
+
+struct AdamW::Implementation {
+  std::vector<ParameterView> views;
+  AdamWOptions options;
+  detail::State first_moment;
+  detail::State second_moment;
+};
+
+AdamW::AdamW(std::vector<ParameterView> views, const AdamWOptions& options)
+    : implementation_(std::make_unique<Implementation>()) {
+  check(options);
+  implementation_->views = detail::canonical(std::move(views), self);
+  implementation_->options = options;
+  implementation_->first_moment = detail::State("matrixfsdp::optim::first_moment", implementation_->views);
+  implementation_->second_moment = detail::State("matrixfsdp::optim::second_moment", implementation_->views);
+}
+
+AdamW::~AdamW() = default;
+
+StepResult AdamW::step(const StepInput& input) {
+  detail::check(input, self);
+  const detail::Region region("matrixfsdp::optim::adamw");
+  StepResult result;
+  for (std::size_t i = 0; i < implementation_->views.size(); ++i) {
+    const ParameterView& view = implementation_->views[i];
+    const detail::AdamWFactors factors = factors_for(view, implementation_->options, input);
+    if (!detail::squares_are_finite(view.gradient, factors.gradient_scale)) {
+      result.failed.push_back(view.spec->name);
+      continue;
+    }
+    detail::adamw_update(factors, view.gradient, implementation_->first_moment[i], implementation_->second_moment[i],
+                         view.weight);
+    result.flops += flops_per_element * view.elements.size();
+  }
+  return result;
+}
+
+const std::vector<ParameterView>& AdamW::views() const {
+  return implementation_->views;
+}
+
+std::vector<StateView> AdamW::state() {
+  std::vector<StateView> state;
+  for (std::size_t i = 0; i < implementation_->views.size(); ++i) {
+    state.push_back({i, "first_moment", implementation_->first_moment[i]});
+    state.push_back({i, "second_moment", implementation_->second_moment[i]});
+  }
+  return state;
+}
+
+std::int64_t AdamW::state_bytes() const {
+  return implementation_->first_moment.bytes() + implementation_->second_moment.bytes();
+}
+
+std::int64_t AdamW::workspace_bytes() const {
+  return 0;
+}
+
+}  // namespace matrixfsdp

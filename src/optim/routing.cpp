@@ -1,0 +1,71 @@
+#include <algorithm>
+#include <utility>
+
+#include <matrixfsdp/optim/routing.hpp>
+
+#include "optim/views.hpp"
+
+namespace matrixfsdp {
+namespace {
+
+/// Two optimizers that look like one: views and state in the canonical order of all parameters.
+class RoutedOptimizer final : public Optimizer {
+ public:
+  RoutedOptimizer(std::vector<ParameterView> views, const RoutingOptions& options)
+      : views_(detail::canonical(std::move(views), "optimizer")) {
+    std::vector<ParameterView> matrices;
+    std::vector<ParameterView> others;
+    for (std::size_t i = 0; i < views_.size(); ++i) {
+      const bool is_matrix = options.matrices == MatrixOptimizer::muon && views_[i].kind == ParameterKind::matrix;
+      (is_matrix ? matrices : others).push_back(views_[i]);
+      (is_matrix ? matrix_positions_ : other_positions_).push_back(i);
+    }
+    muon_ = std::make_unique<Muon>(std::move(matrices), options.muon);
+    adamw_ = std::make_unique<AdamW>(std::move(others), options.adamw);
+  }
+
+  StepResult step(const StepInput& input) override {
+    StepResult result = muon_->step(input);
+    StepResult others = adamw_->step(input);
+    result.flops += others.flops;
+    std::move(others.failed.begin(), others.failed.end(), std::back_inserter(result.failed));
+    return result;
+  }
+
+  [[nodiscard]] const std::vector<ParameterView>& views() const override { return views_; }
+
+  std::vector<StateView> state() override {
+    std::vector<StateView> all;
+    const auto append = [&all](std::vector<StateView> states, const std::vector<std::size_t>& positions) {
+      for (StateView& state : states) {
+        state.view = positions[state.view];
+        all.push_back(std::move(state));
+      }
+    };
+    append(muon_->state(), matrix_positions_);
+    append(adamw_->state(), other_positions_);
+    std::stable_sort(all.begin(), all.end(),
+                     [](const StateView& left, const StateView& right) { return left.view < right.view; });
+    return all;
+  }
+
+  [[nodiscard]] std::int64_t state_bytes() const override { return muon_->state_bytes() + adamw_->state_bytes(); }
+  [[nodiscard]] std::int64_t workspace_bytes() const override {
+    return muon_->workspace_bytes() + adamw_->workspace_bytes();
+  }
+
+ private:
+  std::vector<ParameterView> views_;
+  std::vector<std::size_t> matrix_positions_;  // in views_, of each view of muon_
+  std::vector<std::size_t> other_positions_;
+  std::unique_ptr<Muon> muon_;
+  std::unique_ptr<AdamW> adamw_;
+};
+
+}  // namespace
+
+std::unique_ptr<Optimizer> make_optimizer(std::vector<ParameterView> views, const RoutingOptions& options) {
+  return std::make_unique<RoutedOptimizer>(std::move(views), options);
+}
+
+}  // namespace matrixfsdp

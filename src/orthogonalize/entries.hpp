@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+
+#include <matrixfsdp/tensor/tensor.hpp>
+
+namespace matrixfsdp::detail {
+
+template <class Body>
+struct RowOfEntries {
+  Body body;
+  std::int64_t cols;
+
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row) const {
+    for (std::int64_t col = 0; col < cols; ++col)
+      body(row, col);
+  }
+};
+
+template <class Body>
+struct OneEntry {
+  Body body;
+  std::int64_t cols;
+
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t index) const { body(index / cols, index % cols); }
+};
+
+/// body(row, col) for every entry of a rows x cols matrix, in no order. A CPU thread takes whole rows, so that the
+/// inner loop vectorises; a GPU thread takes one entry, so that accesses coalesce.
+template <class Body>
+void for_each_entry(const char* label, std::int64_t rows, std::int64_t cols, const Body& body) {
+  using Policy = Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::int64_t>>;
+#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP)
+  Kokkos::parallel_for(label, Policy(0, rows * cols), OneEntry<Body>{body, cols});
+#else
+  Kokkos::parallel_for(label, Policy(0, rows), RowOfEntries<Body>{body, cols});
+#endif
+}
+
+}  // namespace matrixfsdp::detail

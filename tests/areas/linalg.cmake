@@ -1,0 +1,1 @@
+matrixfsdp_add_unit_tests(linalg MAIN kokkos LINK matrixfsdp_linalg)

@@ -1,0 +1,1 @@
+matrixfsdp_add_unit_tests(optim MAIN kokkos LINK matrixfsdp_optim)

@@ -1,0 +1,1 @@
+matrixfsdp_add_unit_tests(orthogonalize MAIN kokkos LINK matrixfsdp_orthogonalize)

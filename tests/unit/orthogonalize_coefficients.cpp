@@ -1,0 +1,84 @@
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include <matrixfsdp/core/error.hpp>
+#include <matrixfsdp/orthogonalize/newton_schulz.hpp>
+
+namespace matrixfsdp {
+namespace {
+
+double apply(const QuinticSequence& sequence, int steps, double x) {
+  for (int step = 0; step < steps; ++step) {
+    const Quintic& p = sequence.at(step);
+    x = x * (p.a + x * x * (p.b + x * x * p.c));
+  }
+  return x;
+}
+
+struct Expected {
+  const char* name;
+  int steps;
+  double slope;  // of the composition at 0
+  double low;    // least and largest value on [1e-2, 1]
+  double high;
+  double tolerance;
+};
+
+// Figures computed from the published coefficients by a separate program: a wrong digit in the table moves them.
+TEST(QuinticSequences, MapSingularValuesAsPublished) {
+  const Expected rows[] = {{"keller-jordan", 5, 484.9, 0.6818, 1.1344, 1e-4},
+                           {"you", 5, 492.7, 0.9778, 1.0318, 1e-4},
+                           {"polar-express", 5, 804.0, 0.8461, 1.1236, 1e-4},
+                           {"polar-express-8", 8, 6363.0, 1.0, 1.0, 1e-4},
+                           {"taylor", 10, 537.0, 0.99995, 1.0, 1e-4}};
+  for (const Expected& row : rows) {
+    SCOPED_TRACE(row.name);
+    const QuinticSequence& sequence = quintic_sequence(row.name);
+    EXPECT_EQ(sequence.name, row.name);
+    EXPECT_EQ(sequence.default_steps, row.steps);
+    double slope = 1.0;
+    for (int step = 0; step < row.steps; ++step)
+      slope *= sequence.at(step).a;
+    EXPECT_NEAR(slope / row.slope, 1.0, 1e-3);
+    double low = 10.0;
+    double high = 0.0;
+    for (int i = 0; i <= 200000; ++i) {
+      const double y = apply(sequence, row.steps, std::pow(10.0, -2.0 * i / 200000.0));
+      low = std::min(low, y);
+      high = std::max(high, y);
+    }
+    EXPECT_NEAR(low, row.low, row.tolerance);
+    EXPECT_NEAR(high, row.high, row.tolerance);
+  }
+}
+
+TEST(QuinticSequences, StepsPastTheEndRepeatTheLast) {
+  for (const std::string_view name : {"polar-express", "polar-express-8", "taylor"}) {
+    const QuinticSequence& sequence = quintic_sequence(name);
+    EXPECT_EQ(sequence.at(8).a, 1.875) << name;
+    EXPECT_EQ(sequence.at(40).b, -1.25) << name;
+    EXPECT_EQ(sequence.at(1000).c, 0.375) << name;
+    EXPECT_NEAR(apply(sequence, 30, 0.01), 1.0, 1e-12) << name;
+  }
+  EXPECT_EQ(quintic_sequence("keller-jordan").at(7).a, 3.4445);
+  EXPECT_EQ(quintic_sequence("you").at(5).c, 1.2012);
+}
+
+TEST(QuinticSequences, UnknownNameListsTheNames) {
+  EXPECT_EQ(quintic_sequence_names().size(), 5U);
+  try {
+    quintic_sequence("polar");
+    FAIL() << "accepted";
+  } catch (const InputError& error) {
+    for (const std::string_view name : quintic_sequence_names()) {
+      EXPECT_NE(std::string(error.what()).find(name), std::string::npos) << name;
+    }
+    EXPECT_NE(std::string(error.what()).find("\"polar\""), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace matrixfsdp

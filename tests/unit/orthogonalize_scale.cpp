@@ -1,0 +1,136 @@
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <matrixfsdp/orthogonalize/newton_schulz.hpp>
+
+#include "support/matrices.hpp"
+
+// Cases 17 and 18: the answer does not depend on the scale, and degenerate inputs have one.
+namespace matrixfsdp {
+namespace {
+
+using reference::Dense;
+using test::Strided;
+
+template <class T>
+Strided<T> run(const Dense& input) {
+  NewtonSchulzWorkspace<T> workspace;
+  const Strided<T> matrix(input);
+  const Strided<T> output(input.rows, input.cols);
+  EXPECT_EQ(orthogonalize<T>(matrix.view(), output.view(), {}, workspace).status, OrthogonalizeStatus::ok);
+  return output;
+}
+
+template <class T>
+Dense rounded(Dense input) {
+  for (double& value : input.values)
+    value = static_cast<double>(static_cast<T>(value));
+  return input;
+}
+
+Dense scaled(Dense input, double factor) {
+  for (double& value : input.values)
+    value *= factor;
+  return input;
+}
+
+TEST(OrthogonalizeScale, PowersOfTwoChangeNoBit) {
+  for (const auto& [rows, cols] : std::vector<std::pair<int, int>>{{16, 40}, {33, 33}, {50, 7}, {1, 9}, {70, 70}}) {
+    const Dense input = rounded<float>(reference::gaussian(rows, cols, 1));
+    const std::string expected = run<float>(input).bits();
+    for (const int exponent : {-100, -30, -1, 1, 30, 100}) {
+      EXPECT_EQ(run<float>(scaled(input, std::ldexp(1.0, exponent))).bits(), expected)
+          << rows << "x" << cols << " 2^" << exponent;
+    }
+  }
+}
+
+TEST(OrthogonalizeScale, PowersOfTwoChangeNoBitOfDouble) {
+  const Dense input = reference::gaussian(12, 31, 2);
+  const std::string expected = run<double>(input).bits();
+  for (const int exponent : {-1000, -501, -30, 30, 499, 1000}) {
+    EXPECT_EQ(run<double>(scaled(input, std::ldexp(1.0, exponent))).bits(), expected) << exponent;
+  }
+}
+
+TEST(OrthogonalizeScale, AnyFactorChangesRoundingOnly) {
+  const Dense input = rounded<float>(reference::gaussian(24, 56, 3));
+  const Dense expected = run<float>(input).dense();
+  for (const double factor : {1e-30, 1e-10, 3.0, 1e10, 1e30}) {
+    EXPECT_LT(reference::relative_distance(run<float>(scaled(input, factor)).dense(), expected), 1e-5) << factor;
+  }
+}
+
+// Small integers stay exact as multiples of the smallest denormal, so no bit may change.
+TEST(OrthogonalizeScale, DenormalsAreValuesLikeAnyOther) {
+  const Dense input = test::integers(9, 21, 4);
+  EXPECT_EQ(run<float>(scaled(input, static_cast<double>(std::numeric_limits<float>::denorm_min()))).bits(),
+            run<float>(input).bits());
+  EXPECT_EQ(run<double>(scaled(input, std::numeric_limits<double>::denorm_min())).bits(), run<double>(input).bits());
+}
+
+TEST(OrthogonalizeScale, LargestFiniteValues) {
+  Dense input(2, 2);
+  input.values = {1.0, -1.0, 1.0, 1.0};
+  EXPECT_EQ(run<float>(scaled(input, static_cast<double>(std::numeric_limits<float>::max()))).bits(),
+            run<float>(scaled(input, std::ldexp(2.0 - std::ldexp(1.0, -23), 0))).bits());
+  EXPECT_LT(reference::relative_distance(run<double>(scaled(input, std::numeric_limits<double>::max())).dense(),
+                                         run<double>(input).dense()),
+            1e-14);
+}
+
+TEST(OrthogonalizeScale, ZeroGivesZero) {
+  for (const auto& [rows, cols] : std::vector<std::pair<int, int>>{{5, 9}, {9, 5}, {4, 4}, {1, 1}}) {
+    NewtonSchulzWorkspace<float> workspace;
+    Strided<float> matrix(rows, cols);
+    matrix.fill(0.0F);
+    matrix(0, 0) = -0.0F;
+    Strided<float> output(rows, cols, 2);
+    output.fill(std::numeric_limits<float>::quiet_NaN());
+    const OrthogonalizeResult result = orthogonalize<float>(matrix.view(), output.view(), {}, workspace);
+    EXPECT_EQ(result.status, OrthogonalizeStatus::zero);
+    EXPECT_EQ(result.flops, 0);
+    EXPECT_EQ(output.dense().values, std::vector<double>(static_cast<std::size_t>(rows * cols), 0.0));
+    EXPECT_TRUE(output.gaps_are_untouched());
+  }
+}
+
+template <class T>
+void expect_non_finite(T value, std::int64_t row, std::int64_t col) {
+  NewtonSchulzWorkspace<T> workspace;
+  const Strided<T> matrix(reference::gaussian(70, 130, 5));
+  matrix(row, col) = value;
+  const Strided<T> output(70, 130, 1);
+  const std::string before = output.bits();
+  const OrthogonalizeResult result = orthogonalize<T>(matrix.view(), output.view(), {}, workspace);
+  EXPECT_EQ(result.status, OrthogonalizeStatus::non_finite) << value << " at " << row << ", " << col;
+  EXPECT_EQ(result.flops, 0);
+  EXPECT_EQ(output.bits(), before);
+}
+
+TEST(OrthogonalizeScale, NonFiniteInputIsToldAndTheResultLeftAlone) {
+  for (const auto& [row, col] : std::vector<std::pair<int, int>>{{0, 0}, {69, 129}, {31, 64}, {5, 127}}) {
+    expect_non_finite(std::numeric_limits<float>::quiet_NaN(), row, col);
+    expect_non_finite(std::numeric_limits<float>::infinity(), row, col);
+    expect_non_finite(-std::numeric_limits<float>::infinity(), row, col);
+    expect_non_finite(std::numeric_limits<double>::quiet_NaN(), row, col);
+    expect_non_finite(-std::numeric_limits<double>::infinity(), row, col);
+  }
+}
+
+TEST(OrthogonalizeScale, DivergenceIsAStatus) {
+  const QuinticSequence wrong{"wrong", {{50.0, 50.0, 50.0}}, 5};
+  NewtonSchulzWorkspace<float> workspace;
+  const Strided<float> matrix(reference::gaussian(6, 8, 6));
+  const Strided<float> output(6, 8);
+  const NewtonSchulzOptions options{NewtonSchulzAlgorithm::standard, &wrong, 5};
+  EXPECT_EQ(orthogonalize<float>(matrix.view(), output.view(), options, workspace).status,
+            OrthogonalizeStatus::diverged);
+}
+
+}  // namespace
+}  // namespace matrixfsdp
