@@ -51,20 +51,23 @@ void print(const std::string& benchmark, Session& session, const nlohmann::json&
            const std::vector<std::string>& columns, bool json) {
   if (session.world().rank() != 0) return;
   if (json) {
-    fmt::print("{}\n", nlohmann::json{{"benchmark", benchmark}, {"environment", environment(session)}, {"rows", rows}}.dump(2));
+    fmt::print("{}\n",
+               nlohmann::json{{"benchmark", benchmark}, {"environment", environment(session)}, {"rows", rows}}.dump(2));
     return;
   }
   fmt::print("{}: {}; {}\n", benchmark, session.description(), linalg::blas_description());
   std::vector<std::size_t> widths;
   for (const std::string& column : columns) {
     std::size_t width = column.size();
-    for (const auto& row : rows) width = std::max(width, cell(row[column]).size());
+    for (const auto& row : rows)
+      width = std::max(width, cell(row[column]).size());
     widths.push_back(width);
     fmt::print("{:>{}}  ", column, width);
   }
   fmt::print("\n");
   for (const auto& row : rows) {
-    for (std::size_t c = 0; c < columns.size(); ++c) fmt::print("{:>{}}  ", cell(row[columns[c]]), widths[c]);
+    for (std::size_t c = 0; c < columns.size(); ++c)
+      fmt::print("{:>{}}  ", cell(row[columns[c]]), widths[c]);
     fmt::print("\n");
   }
 }

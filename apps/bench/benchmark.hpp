@@ -29,7 +29,8 @@ nlohmann::json environment(Session& session);
 void print(const std::string& benchmark, Session& session, const nlohmann::json& rows,
            const std::vector<std::string>& columns, bool json);
 
-/// `mfsdp-bench train-step`: whole training steps of each strategy, interleaved, beside the rate of sgemm in the same run.
+/// `mfsdp-bench train-step`: whole training steps of each strategy, interleaved, beside the rate of sgemm in the same
+/// run.
 struct TrainStepOptions {
   std::string model = "gpt2:124m";
   std::int64_t sequence_length = 256;

@@ -18,19 +18,26 @@ int main(int argc, char** argv) {
     CLI::App* train_step = app.add_subcommand(
         "train-step",
         "Whole training steps. forward_backward_fraction and step_fraction: FLOPs of the transformer's matrix products "
-        "(recomputation and the optimizer's own products not counted) over the time of forward and backward, and over the "
+        "(recomputation and the optimizer's own products not counted) over the time of forward and backward, and over "
+        "the "
         "time of the whole step, as a fraction of the rate of one large sgemm in the same run.");
     train_step->add_option("--model", options.model, "Catalogue name")->capture_default_str();
     train_step->add_option("--seq-len", options.sequence_length)->check(CLI::PositiveNumber)->capture_default_str();
     train_step->add_option("--micro-batch", options.micro_batch)->check(CLI::PositiveNumber)->capture_default_str();
-    train_step->add_option("--passes", options.passes, "Per step and rank")->check(CLI::PositiveNumber)->capture_default_str();
-    train_step->add_option("--optimizer", options.optimizer)->check(CLI::IsMember({"muon", "adamw"}))->capture_default_str();
+    train_step->add_option("--passes", options.passes, "Per step and rank")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+    train_step->add_option("--optimizer", options.optimizer)
+        ->check(CLI::IsMember({"muon", "adamw"}))
+        ->capture_default_str();
     train_step->add_option("--strategy", options.strategies, "One or more; ratios are to the first")
         ->check(CLI::IsMember({"matrix-fsdp", "ddp"}))
         ->capture_default_str();
     train_step->add_flag("--recompute", options.recompute);
     train_step->add_option("--rounds", options.rounds)->check(CLI::PositiveNumber)->capture_default_str();
-    train_step->add_option("--threads", options.threads, "Of each rank")->check(CLI::PositiveNumber)->capture_default_str();
+    train_step->add_option("--threads", options.threads, "Of each rank")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
     train_step->add_flag("--json", options.json);
 
     std::string text;

@@ -83,7 +83,8 @@ train::MicroBatch random_batch(const train::Options& options, std::int64_t index
 }
 
 /// One step; `gflops` is the rate of sgemm measured just before.
-void run_step(Communicator& communicator, Contender& contender, const train::Options& options, double gflops, bool count) {
+void run_step(Communicator& communicator, Contender& contender, const train::Options& options, double gflops,
+              bool count) {
   train::Replica& replica = *contender.replica;
   const std::int64_t passes = options.passes(communicator.size());
   const std::int64_t flops_before = replica.network.product_flops();
@@ -133,7 +134,8 @@ int train_step(Session& session, const TrainStepOptions& options) {
   for (std::int64_t round = 0; round <= options.rounds; ++round) {  // the first one warms up
     for (Contender& contender : contenders) {
       const train::Options training = training_options(options, contender.strategy, communicator.size());
-      const double gflops = sgemm_gflops(options.micro_batch * options.sequence_length, training.shape.ffn, training.shape.hidden);
+      const double gflops =
+          sgemm_gflops(options.micro_batch * options.sequence_length, training.shape.ffn, training.shape.hidden);
       if (round > 0) sgemm.push_back(gflops);
       run_step(communicator, contender, training, gflops, round > 0);
     }
@@ -159,8 +161,8 @@ int train_step(Session& session, const TrainStepOptions& options) {
     });
   }
   print("train-step", session, rows,
-        {"strategy", "optimizer", "forward_ms", "backward_ms", "optimizer_ms", "total_ms", "optimizer_bytes", "peak_bytes",
-         "ratio", "sgemm_gflops", "forward_backward_fraction", "step_fraction"},
+        {"strategy", "optimizer", "forward_ms", "backward_ms", "optimizer_ms", "total_ms", "optimizer_bytes",
+         "peak_bytes", "ratio", "sgemm_gflops", "forward_backward_fraction", "step_fraction"},
         options.json);
   return exit_ok;
 }

@@ -2,8 +2,8 @@
 // Quoted by the README. Run: mpiexec -n 2 hello_owner
 #include <cstdio>
 
-#include <matrixfsdp/fsdp/sharded_model.hpp>
 #include <matrixfsdp/comm/session.hpp>
+#include <matrixfsdp/fsdp/sharded_model.hpp>
 #include <matrixfsdp/optim/routing.hpp>
 #include <matrixfsdp/plan/planner.hpp>
 
@@ -38,7 +38,8 @@ int train(Communicator& world) {
     const GradientNorm norm = gradient_norm(model);
     if (norm.finite) optimizer->step({clip_scale(norm.norm, 1.0), 1.0, step});  // sends nothing
     model.weights_changed();
-    if (world.rank() == 0) std::printf("step %lld: value %.6f, gradient norm %.6f\n", static_cast<long long>(step), value, norm.norm);
+    if (world.rank() == 0)
+      std::printf("step %lld: value %.6f, gradient norm %.6f\n", static_cast<long long>(step), value, norm.norm);
   }
   return 0;
 }

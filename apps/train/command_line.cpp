@@ -57,7 +57,8 @@ class OptionReader {
       const auto found = choices.find(value);
       if (found == choices.end()) {
         std::vector<std::string> names;
-        for (const auto& entry : choices) names.push_back(entry.first);
+        for (const auto& entry : choices)
+          names.push_back(entry.first);
         throw InputError(fmt::format("{} '{}': expected one of {}", name, value, fmt::join(names, ", ")));
       }
       found->second();
@@ -119,8 +120,9 @@ void add_data_options(OptionReader& reader, CLI::App& app, Options& options) {
 }
 
 void add_model_options(OptionReader& reader, std::string& model, ShapeOverrides& given) {
-  reader.text("--model", "gpt2 or llama with the extents below, or a catalogue name: " +
-                             fmt::format("{}", fmt::join(transformer_names(), ", ")),
+  reader.text("--model",
+              "gpt2 or llama with the extents below, or a catalogue name: " +
+                  fmt::format("{}", fmt::join(transformer_names(), ", ")),
               model, [&model](const std::string& value) { model = value; });
   reader.integer("--layers", given.layers, 1, "Transformer blocks")->default_str("");
   reader.integer("--hidden", given.hidden, 1, "Width")->default_str("");
@@ -144,20 +146,19 @@ void add_optimizer_options(OptionReader& reader, CLI::App& app, Options& options
   app.add_flag("!--no-nesterov", muon.nesterov, "Plain momentum");
   reader.text("--scale-rule", "Scale of Muon's update: original, match-rms-adamw, spectral, none", "original",
               [&muon](const std::string& value) { muon.scale = parse_scale_rule(value); });
-  reader.text("--ns-algorithm", "Newton-Schulz: auto, standard, gram, gram-no-restart", "auto",
-              [&muon](const std::string& value) {
-                muon.newton_schulz.algorithm = parse_newton_schulz_algorithm(value);
-              });
+  reader.text(
+      "--ns-algorithm", "Newton-Schulz: auto, standard, gram, gram-no-restart", "auto",
+      [&muon](const std::string& value) { muon.newton_schulz.algorithm = parse_newton_schulz_algorithm(value); });
   reader.text("--ns-coefficients", fmt::format("{}", fmt::join(quintic_sequence_names(), ", ")), "polar-express",
               [&coefficients](const std::string& value) {
                 quintic_sequence(value);
                 coefficients = value;
               });
-  reader.integer("--ns-steps", newton_schulz_steps, 1, "Newton-Schulz steps; by default those of the coefficients")->default_str("");
+  reader.integer("--ns-steps", newton_schulz_steps, 1, "Newton-Schulz steps; by default those of the coefficients")
+      ->default_str("");
   reader.real("--grad-clip", options.gradient_clip, 0, 1e30, "Largest global gradient norm; 0: no clipping");
-  reader.text("--lr-schedule", "constant, cosine, warmup-stable-decay", "cosine", [&options](const std::string& value) {
-    options.schedule.kind = parse_schedule(value);
-  });
+  reader.text("--lr-schedule", "constant, cosine, warmup-stable-decay", "cosine",
+              [&options](const std::string& value) { options.schedule.kind = parse_schedule(value); });
   reader.integer("--warmup-steps", options.schedule.warmup_steps, 0, "Linear warm-up");
 }
 
@@ -169,7 +170,8 @@ void add_parallel_options(OptionReader& reader, Options& options, std::int64_t& 
               [&options](const std::string& value) { options.planner.policy = parse_policy(value); });
   reader.integer("--prefetch", prefetch, 0, "Units unsharded ahead of the one that computes");
   reader.choice("--accumulate",
-                "chunks: exchange in every pass, bits independent of W; unsharded: once per step, more memory", "chunks",
+                "chunks: exchange in every pass, bits independent of W; unsharded: once per step, more memory",
+                "chunks",
                 {{"chunks", [&options] { options.sharding.accumulation = Accumulation::chunks; }},
                  {"unsharded", [&options] { options.sharding.accumulation = Accumulation::unsharded; }}});
   reader.integer("--threads", threads, 1, "Threads of each rank (BLAS and Kokkos); the bits of a run depend on it");
@@ -207,8 +209,9 @@ CommandLine parse_command_line(int argc, char** argv) {
   CommandLine result;
   Options& options = result.options;
   options.schedule.kind = ScheduleKind::cosine;
-  CLI::App app("Trains a transformer whose matrices live whole on one owner rank (ZeRO-3 for matrix optimizers).\n"
-               "Example: mpiexec -n 4 mfsdp-train --data book.txt --model gpt2 --steps 500 --metrics run.jsonl\n");
+  CLI::App app(
+      "Trains a transformer whose matrices live whole on one owner rank (ZeRO-3 for matrix optimizers).\n"
+      "Example: mpiexec -n 4 mfsdp-train --data book.txt --model gpt2 --steps 500 --metrics run.jsonl\n");
   app.set_config("--config", "", "Options as TOML (name = value), before those of the command line");
   app.set_version_flag("--version", version_text());
   OptionReader reader(app);
@@ -249,8 +252,8 @@ CommandLine parse_command_line(int argc, char** argv) {
   MuonOptions& muon = options.optimizer.muon;
   muon.weight_decay = options.optimizer.adamw.weight_decay = weight_decay;
   muon.newton_schulz.coefficients = &quintic_sequence(coefficients);
-  muon.newton_schulz.steps = newton_schulz_steps > 0 ? static_cast<int>(newton_schulz_steps)
-                                                     : muon.newton_schulz.coefficients->default_steps;
+  muon.newton_schulz.steps =
+      newton_schulz_steps > 0 ? static_cast<int>(newton_schulz_steps) : muon.newton_schulz.coefficients->default_steps;
   options.planner.optimizer = {muon.newton_schulz.algorithm, muon.newton_schulz.steps,
                                options.optimizer.matrices == MatrixOptimizer::adamw};
   return result;

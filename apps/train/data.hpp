@@ -28,11 +28,12 @@ class Data {
   /// Tokens that start a sample where no prompt is given: the first ones of the validation data.
   [[nodiscard]] std::vector<std::int32_t> sample_context(std::int64_t count) const;
   /// Entropy of the training data's token frequencies, nats per token: what a model reaches that ignores context.
-  [[nodiscard]] double unigram_entropy() const { return unigram_entropy_; }
-  [[nodiscard]] std::int64_t training_tokens() const;
-  [[nodiscard]] std::int64_t validation_tokens() const;
+  /// Reads all of them, and throws InputError for a token that the model's vocabulary does not have.
+  [[nodiscard]] double unigram_entropy() const { return io::unigram_entropy(training_, vocabulary_); }
+  [[nodiscard]] std::int64_t training_tokens() const { return training_.size(); }
+  [[nodiscard]] std::int64_t validation_tokens() const { return validation_.size(); }
   /// True when tokens are bytes of text, so that a sample can be printed.
-  [[nodiscard]] bool is_text() const;
+  [[nodiscard]] bool is_text() const { return training_data_->is_text(); }
 
  private:
   void open(const Options& options);
@@ -41,9 +42,9 @@ class Data {
   std::unique_ptr<io::TokenData> validation_data_;  // null: held out from the training data
   io::TokenRange training_;
   io::TokenRange validation_;
-  std::int64_t sequence_length_;
-  std::uint64_t seed_;
-  double unigram_entropy_ = 0;
+  std::unique_ptr<io::Batches> batches_;
+  std::unique_ptr<io::EvenWindows> windows_;
+  std::int64_t vocabulary_;
 };
 
 }  // namespace matrixfsdp::train

@@ -11,7 +11,8 @@
 int main(int argc, char** argv) {
   using namespace matrixfsdp;
   return run_main([&]() -> int {
-    // The command line first, because the session wants its threads and deadline; an error is told once MPI knows the rank.
+    // The command line first, because the session wants its threads and deadline; an error is told once MPI knows the
+    // rank.
     train::CommandLine command;
     std::exception_ptr error;
     try {
@@ -21,7 +22,8 @@ int main(int argc, char** argv) {
     }
     SessionOptions session_options;
     session_options.threads = command.options.threads;
-    session_options.deadline = std::chrono::milliseconds(static_cast<std::int64_t>(1e3 * command.options.timeout_seconds));
+    session_options.deadline =
+        std::chrono::milliseconds(static_cast<std::int64_t>(1e3 * command.options.timeout_seconds));
     Session session = Session::start(argc, argv, session_options);
     if (error) std::rethrow_exception(error);
     if (!command.text_and_exit.empty()) {

@@ -16,7 +16,8 @@ StepMetrics combine(Communicator& communicator, const StepMetrics& mine, std::in
   StepMetrics all = mine;
   all.bytes = {};
   all.matrices = all.failed = 0;
-  for (const StepMetrics& rank : all_gather_value(communicator, Purpose::other, mine, {"metrics exchange", "", "step"})) {
+  for (const StepMetrics& rank :
+       all_gather_value(communicator, Purpose::other, mine, {"metrics exchange", "", "step"})) {
     all.forward = std::max(all.forward, rank.forward);
     all.backward = std::max(all.backward, rank.backward);
     all.clip = std::max(all.clip, rank.clip);
@@ -25,7 +26,8 @@ StepMetrics combine(Communicator& communicator, const StepMetrics& mine, std::in
     all.peak_bytes = std::max(all.peak_bytes, rank.peak_bytes);
     all.matrices += rank.matrices;
     all.failed += rank.failed;
-    for (std::size_t p = 0; p < purpose_count; ++p) all.bytes.sent[p] += rank.bytes.sent[p];
+    for (std::size_t p = 0; p < purpose_count; ++p)
+      all.bytes.sent[p] += rank.bytes.sent[p];
   }
   all.tokens_per_second = static_cast<double>(tokens) / all.total;
   return all;
@@ -68,10 +70,12 @@ ByteCounts final_bytes(Communicator& communicator) {
   const ByteCounts before = communicator.bytes();
   all_gather_value(communicator, Purpose::other, before, label);
   ByteCounts mine = communicator.bytes();
-  for (std::size_t p = 0; p < purpose_count; ++p) mine.sent[p] += mine.sent[p] - before.sent[p];
+  for (std::size_t p = 0; p < purpose_count; ++p)
+    mine.sent[p] += mine.sent[p] - before.sent[p];
   ByteCounts all;
   for (const ByteCounts& rank : all_gather_value(communicator, Purpose::other, mine, label)) {
-    for (std::size_t p = 0; p < purpose_count; ++p) all.sent[p] += rank.sent[p];
+    for (std::size_t p = 0; p < purpose_count; ++p)
+      all.sent[p] += rank.sent[p];
   }
   return all;
 }

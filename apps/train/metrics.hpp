@@ -17,17 +17,17 @@ struct StepMetrics {
   double loss = 0;           ///< mean over the global batch, nats per token
   double gradient_norm = 0;  ///< of the raw gradients
   double learning_rate = 0;
-  bool skipped = false;      ///< the gradient or the loss was not finite; no weight changed on any rank
-  double forward = 0;        ///< seconds; the maximum over ranks, like the following
+  bool skipped = false;  ///< the gradient or the loss was not finite; no weight changed on any rank
+  double forward = 0;    ///< seconds; the maximum over ranks, like the following
   double backward = 0;
   double clip = 0;
   double optimizer = 0;
   double total = 0;
   double tokens_per_second = 0;
-  ByteCounts bytes;               ///< since the line before; the sum over ranks
-  std::int64_t peak_bytes = 0;    ///< resident on one rank; the maximum over ranks
-  std::int64_t matrices = 0;      ///< orthogonalized; the sum over ranks
-  std::int64_t failed = 0;        ///< parameters left unchanged by a failed orthogonalization; the sum over ranks
+  ByteCounts bytes;             ///< since the line before; the sum over ranks
+  std::int64_t peak_bytes = 0;  ///< resident on one rank; the maximum over ranks
+  std::int64_t matrices = 0;    ///< orthogonalized; the sum over ranks
+  std::int64_t failed = 0;      ///< parameters left unchanged by a failed orthogonalization; the sum over ranks
 };
 
 /// Exchanges what is a maximum or a sum over ranks.
@@ -37,8 +37,8 @@ StepMetrics combine(Communicator& communicator, const StepMetrics& mine, std::in
 nlohmann::json to_json(const StepMetrics& metrics);
 nlohmann::json to_json(const ByteCounts& bytes);
 
-/// All bytes that all ranks sent since the start, with those of this exchange itself: nothing is sent afterwards but the
-/// messages without payload that end the session.
+/// All bytes that all ranks sent since the start, with those of this exchange itself: nothing is sent afterwards but
+/// the messages without payload that end the session.
 ByteCounts final_bytes(Communicator& communicator);
 
 /// Appends JSON lines to a file, each flushed. Rank 0 only.

@@ -13,8 +13,8 @@ void validate(const Options& options, int world_size) {
                                  options.batch_size, world_size, options.micro_batch, per_pass));
   }
   if (options.schedule.warmup_steps > options.steps) {
-    throw InputError(fmt::format("--warmup-steps {}: expected at most --steps {}", options.schedule.warmup_steps,
-                                 options.steps));
+    throw InputError(
+        fmt::format("--warmup-steps {}: expected at most --steps {}", options.schedule.warmup_steps, options.steps));
   }
   if (!options.resume.empty() && options.resume == "auto" && options.checkpoint_directory.empty()) {
     throw InputError("--resume 'auto': expected --checkpoint-dir to say where checkpoints are");

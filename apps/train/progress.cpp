@@ -31,8 +31,7 @@ void Progress::step(const StepMetrics& metrics) {
   const double per_step = std::chrono::duration<double>(now - started_).count() / static_cast<double>(steps_seen_);
   const std::string text = fmt::format(
       "step {}/{}  loss {:.4f}  norm {:.3g}  {:.0f} tokens/s  {}{}", metrics.step, total_, metrics.loss,
-      metrics.gradient_norm, metrics.tokens_per_second,
-      metrics.skipped ? "SKIPPED: the gradient is not finite  " : "",
+      metrics.gradient_norm, metrics.tokens_per_second, metrics.skipped ? "SKIPPED: the gradient is not finite  " : "",
       metrics.step < total_ ? eta_text(per_step * static_cast<double>(total_ - metrics.step)) + " left" : "done");
   if (terminal_) {
     constexpr int width = 24;

@@ -9,7 +9,9 @@ namespace matrixfsdp::train {
 namespace {
 
 constexpr std::size_t root = 0;  // of transformer_model
-std::size_t unit_of(std::int64_t layer) { return static_cast<std::size_t>(layer) + 1; }
+std::size_t unit_of(std::int64_t layer) {
+  return static_cast<std::size_t>(layer) + 1;
+}
 
 nn::TransformerOptions network_options(const Options& options) {
   nn::TransformerOptions result;
@@ -41,8 +43,7 @@ Replica::Replica(Communicator& communicator, const Options& options, Plan plan)
 }
 
 std::int64_t Replica::resident_bytes() const {
-  return model.memory().total() + optimizer->state_bytes() + optimizer->workspace_bytes() +
-         network.activation_bytes();
+  return model.memory().total() + optimizer->state_bytes() + optimizer->workspace_bytes() + network.activation_bytes();
 }
 
 void run_forward(Replica& replica, nn::Transformer<float>& network, const std::vector<std::int32_t>& tokens,

@@ -32,7 +32,7 @@ struct Replica {
 };
 
 struct PassTimes {
-  double forward = 0;   ///< seconds
+  double forward = 0;  ///< seconds
   double backward = 0;
 };
 
@@ -43,8 +43,8 @@ double run_pass(Replica& replica, const MicroBatch& batch, float gradient_scale,
 /// Forward and loss only.
 double run_evaluation_pass(Replica& replica, const MicroBatch& batch);
 
-/// Unshards the root, then every block in turn, up to the activations of the last block; `after` runs while the root is still
-/// unsharded (loss, or logits).
+/// Unshards the root, then every block in turn, up to the activations of the last block; `after` runs while the root is
+/// still unsharded (loss, or logits).
 void run_forward(Replica& replica, nn::Transformer<float>& network, const std::vector<std::int32_t>& tokens,
                  const std::function<void(const UnitTensors<float>& root)>& after);
 

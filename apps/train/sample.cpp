@@ -44,7 +44,8 @@ std::vector<std::int32_t> Trainer::sample(std::vector<std::int32_t> prompt, std:
   std::vector<std::int32_t> generated;
   for (std::int64_t i = 0; i < count; ++i) {
     // When the context is full, keep its later half, so that half of the window is always context.
-    if (static_cast<std::int64_t>(prompt.size()) > length) prompt.erase(prompt.begin(), prompt.end() - (length + 1) / 2);
+    if (static_cast<std::int64_t>(prompt.size()) > length)
+      prompt.erase(prompt.begin(), prompt.end() - (length + 1) / 2);
     std::vector<std::int32_t> window = prompt;
     window.resize(static_cast<std::size_t>(length), 0);
     run_forward(*replica_, network, window, [&](const UnitTensors<float>& root) {

@@ -15,7 +15,9 @@ std::string bytes_text(std::int64_t bytes) {
   return fmt::format("{:.1f} GiB", value / 1024 / 1024 / 1024);
 }
 
-std::string line(const char* name, const std::string& text) { return fmt::format("  {:<18}{}\n", name, text); }
+std::string line(const char* name, const std::string& text) {
+  return fmt::format("  {:<18}{}\n", name, text);
+}
 
 /// Printable text on one indented paragraph per line of the sample; other bytes as dots.
 std::string quoted(const std::string& text) {
@@ -33,30 +35,34 @@ std::string quoted(const std::string& text) {
 }  // namespace
 
 std::string to_text(const Summary& s, const Options& options) {
-  std::string text = fmt::format("\nTrained {} parameters for steps {} to {} on {} rank{}\n\n", s.parameters, s.first_step,
-                                 s.last_step, s.world_size, s.world_size == 1 ? "" : "s");
+  std::string text = fmt::format("\nTrained {} parameters for steps {} to {} on {} rank{}\n\n", s.parameters,
+                                 s.first_step, s.last_step, s.world_size, s.world_size == 1 ? "" : "s");
   text += line("loss", fmt::format("{:.4f} -> {:.4f} nats per token", s.first_loss, s.last_loss));
   text += line("validation", fmt::format("{:.4f} (perplexity {:.2f}) on text held out of training", s.validation_loss,
                                          std::exp(s.validation_loss)));
   text += line("unigram entropy", fmt::format("{:.4f}: what a model reaches that ignores context", s.unigram_entropy));
   text += line("speed", fmt::format("{:.0f} tokens/s", s.tokens_per_second));
-  text += line("optimizer step", fmt::format("{} bytes sent for {} orthogonalized matrices per step", s.optimizer_bytes,
-                                             s.matrices));
-  text += line("other traffic", fmt::format("per step: unshard {}, reduce {}, norm {}",
-                                            bytes_text(s.bytes_per_step[Purpose::unshard]),
-                                            bytes_text(s.bytes_per_step[Purpose::reduce]),
-                                            bytes_text(s.bytes_per_step[Purpose::clip])));
-  text += line("memory per rank",
-               fmt::format("{} of weights, gradients and state; full replication needs {} ({:.2f} of 1/W = {:.2f})",
-                           bytes_text(s.owned_bytes), bytes_text(s.replicated_bytes),
-                           static_cast<double>(s.owned_bytes) / static_cast<double>(s.replicated_bytes), 1.0 / s.world_size));
+  text += line("optimizer step",
+               fmt::format("{} bytes sent for {} orthogonalized matrices per step", s.optimizer_bytes, s.matrices));
+  text += line("other traffic",
+               fmt::format("per step: unshard {}, reduce {}, norm {}", bytes_text(s.bytes_per_step[Purpose::unshard]),
+                           bytes_text(s.bytes_per_step[Purpose::reduce]), bytes_text(s.bytes_per_step[Purpose::clip])));
+  text += line(
+      "memory per rank",
+      fmt::format("{} of weights, gradients and state; full replication needs {} ({:.2f} of 1/W = {:.2f})",
+                  bytes_text(s.owned_bytes), bytes_text(s.replicated_bytes),
+                  static_cast<double>(s.owned_bytes) / static_cast<double>(s.replicated_bytes), 1.0 / s.world_size));
   text += line("", fmt::format("{} with unsharded units, buffers and {} of activations", bytes_text(s.peak_bytes),
                                bytes_text(s.activation_bytes)));
+  if (s.verified)
+    text += line("verified", "every gradient and weight of every step equals a replicated copy's, bit for bit");
   if (s.spare_ranks > 0) {
-    text += line("spare ranks", fmt::format("{} own no matrix: the model has fewer matrices than ranks", s.spare_ranks));
+    text +=
+        line("spare ranks", fmt::format("{} own no matrix: the model has fewer matrices than ranks", s.spare_ranks));
   }
   text += line("checkpoint", s.checkpoint.empty() ? "none (--checkpoint-dir DIR keeps one)" : s.checkpoint);
-  text += line("metrics", options.metrics.empty() ? "none (--metrics FILE.jsonl keeps a line per step)" : options.metrics);
+  text +=
+      line("metrics", options.metrics.empty() ? "none (--metrics FILE.jsonl keeps a line per step)" : options.metrics);
   if (!s.sample.empty()) text += "\n  a sample, after \"..." + s.prompt + "\":\n\n" + quoted(s.sample);
   text += "\n  what to try next\n";
   text += fmt::format("    --steps {:<12} train on from the checkpoint\n", 2 * options.steps);
@@ -85,7 +91,11 @@ nlohmann::json to_json(const Summary& s) {
       {"owned_bytes", s.owned_bytes},
       {"peak_bytes", s.peak_bytes},
       {"activation_bytes", s.activation_bytes},
+      {"window_bytes", s.window_bytes},
+      {"predicted_owned_bytes", s.predicted_owned_bytes},
+      {"predicted_window_bytes", s.predicted_window_bytes},
       {"replicated_bytes", s.replicated_bytes},
+      {"verified", s.verified},
       {"prompt", s.prompt},
       {"sample", s.sample},
       {"checkpoint", s.checkpoint},

@@ -16,20 +16,24 @@ struct Summary {
   double last_loss = 0;
   double validation_loss = 0;
   double unigram_entropy = 0;
-  double tokens_per_second = 0;     ///< median over the steps
+  double tokens_per_second = 0;      ///< median over the steps
   std::int64_t optimizer_bytes = 0;  ///< sent by all optimizer steps of the run
-  ByteCounts bytes_per_step;        ///< of the last step, all ranks
+  ByteCounts bytes_per_step;         ///< of the last step, all ranks
   std::int64_t parameters = 0;
-  std::int64_t matrices = 0;        ///< orthogonalized per step
+  std::int64_t matrices = 0;  ///< orthogonalized per step
   int world_size = 1;
-  std::int64_t owned_bytes = 0;     ///< largest rank: weights, gradients, optimizer state
-  std::int64_t peak_bytes = 0;      ///< largest rank: everything resident
+  std::int64_t owned_bytes = 0;  ///< largest rank: weights, gradients, optimizer state
+  std::int64_t peak_bytes = 0;   ///< largest rank: everything resident
   std::int64_t activation_bytes = 0;
+  std::int64_t window_bytes = 0;           ///< largest rank: unsharded units, gradient buffers, staging, running sums
+  std::int64_t predicted_owned_bytes = 0;  ///< the plan's figures for the same
+  std::int64_t predicted_window_bytes = 0;
   std::int64_t replicated_bytes = 0;  ///< weights, gradients and state on every rank without sharding
   int spare_ranks = 0;
+  bool verified = false;  ///< --verify compared everything
   std::string prompt;
   std::string sample;
-  std::string checkpoint;           ///< empty: none
+  std::string checkpoint;  ///< empty: none
 };
 
 /// The page for people.

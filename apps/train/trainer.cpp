@@ -36,8 +36,8 @@ Trainer::Trainer(Communicator& communicator, const Options& options, const Data&
     reference_communicator_ = std::make_unique<Communicator>(communicator.duplicate());
     Options replicated = options_;
     replicated.strategy = Strategy::ddp;
-    reference_ = std::make_unique<Replica>(*reference_communicator_, replicated,
-                                           plan_for(replicated, communicator.size()));
+    reference_ =
+        std::make_unique<Replica>(*reference_communicator_, replicated, plan_for(replicated, communicator.size()));
   }
   reported_ = communicator_.bytes();
 }
@@ -81,9 +81,9 @@ StepMetrics Trainer::step() {
   StepInput input;
   input.gradient_scale = clip_scale(norm.norm, options_.gradient_clip);
   input.schedule = options_.schedule.factor(step_);
-  metrics.learning_rate = input.schedule * (options_.optimizer.matrices == MatrixOptimizer::muon
-                                                ? options_.optimizer.muon.learning_rate
-                                                : options_.optimizer.adamw.learning_rate);
+  metrics.learning_rate =
+      input.schedule * (options_.optimizer.matrices == MatrixOptimizer::muon ? options_.optimizer.muon.learning_rate
+                                                                             : options_.optimizer.adamw.learning_rate);
   phase = Clock::now();
   failures_ = 0;
   if (!metrics.skipped) {
@@ -110,7 +110,8 @@ StepMetrics Trainer::step() {
 
   metrics.peak_bytes = replica_->resident_bytes();
   metrics.bytes = communicator_.bytes();
-  for (std::size_t p = 0; p < purpose_count; ++p) metrics.bytes.sent[p] -= reported_.sent[p];
+  for (std::size_t p = 0; p < purpose_count; ++p)
+    metrics.bytes.sent[p] -= reported_.sent[p];
   reported_ = communicator_.bytes();
   const StepMetrics combined = combine(communicator_, metrics, tokens);
   check_matrices(combined);
@@ -122,8 +123,8 @@ void Trainer::check_matrices(const StepMetrics& metrics) const {
   const std::int64_t copies = replica_->model.plan().replicated ? communicator_.size() : 1;
   const std::int64_t expected = copies * matrix_count(replica_->model.spec());
   if (metrics.matrices != expected) {
-    throw Error(fmt::format("step {}: {} matrices were orthogonalized, expected {}", metrics.step, metrics.matrices,
-                            expected));
+    throw Error(
+        fmt::format("step {}: {} matrices were orthogonalized, expected {}", metrics.step, metrics.matrices, expected));
   }
 }
 

@@ -20,8 +20,8 @@ class Trainer {
   /// Plans, shards and initialises; with Options::verify a replicated copy too, on a communicator of its own.
   Trainer(Communicator& communicator, const Options& options, const Data& data);
 
-  /// One optimizer step; figures are the job's. A step whose gradient or loss is not finite is skipped on all ranks alike.
-  /// Throws Error when the number of orthogonalized matrices is not the model's.
+  /// One optimizer step; figures are the job's. A step whose gradient or loss is not finite is skipped on all ranks
+  /// alike. Throws Error when the number of orthogonalized matrices is not the model's.
   StepMetrics step();
 
   /// Mean loss over Options::evaluation_batches fixed batches of the validation data: the same bits at any W.

@@ -82,7 +82,7 @@ TEST(Fsdp, use_of_a_sharded_unit_names_it) {
   model.unshard(1, Phase::forward);
   model.reshard(1);
   try {
-    model.weights(1);
+    static_cast<void>(model.weights(1));
     FAIL() << "weights of a sharded unit were given out";
   } catch (const ContractError& error) {
     EXPECT_NE(std::string(error.what()).find("block.0"), std::string::npos) << error.what();
@@ -127,7 +127,8 @@ std::int64_t unshard_bytes(const ShardedModel& model, std::size_t unit) {
 
 std::int64_t total_over_ranks(std::int64_t mine) {
   std::int64_t sum = 0;
-  for (const std::int64_t value : all_gather_value(world(), Purpose::other, mine, {"test", "", ""})) sum += value;
+  for (const std::int64_t value : all_gather_value(world(), Purpose::other, mine, {"test", "", ""}))
+    sum += value;
   return sum;
 }
 
@@ -142,7 +143,8 @@ TEST(Fsdp, bytes_of_forward_and_backward_are_exact) {
       model.reshard(u);
     }
     std::int64_t expected = 0;
-    for (std::size_t u = 0; u < 6; ++u) expected += unshard_bytes(model, u);
+    for (std::size_t u = 0; u < 6; ++u)
+      expected += unshard_bytes(model, u);
     EXPECT_EQ(total_over_ranks(world().bytes()[Purpose::unshard] - before), expected) << "prefetch " << prefetch;
 
     for (std::size_t u = 6; u-- > 0;) {
@@ -151,7 +153,8 @@ TEST(Fsdp, bytes_of_forward_and_backward_are_exact) {
     }
     // The kept root, and the units that still lie in the prefetch + 1 slots, are not fetched again.
     const std::size_t in_slots = std::min<std::size_t>(static_cast<std::size_t>(prefetch) + 1, 5);
-    for (std::size_t u = 1; u < 6 - in_slots; ++u) expected += unshard_bytes(model, u);
+    for (std::size_t u = 1; u < 6 - in_slots; ++u)
+      expected += unshard_bytes(model, u);
     EXPECT_EQ(total_over_ranks(world().bytes()[Purpose::unshard] - before), expected) << "prefetch " << prefetch;
   }
 }
@@ -163,7 +166,8 @@ TEST(Fsdp, weights_changed_makes_every_copy_stale) {
     model.unshard(u, Phase::forward);
     model.reshard(u);
   }
-  for (const ParameterView& view : model.trainable()) Kokkos::deep_copy(view.weight, static_cast<float>(view.unit) + 0.5F);
+  for (const ParameterView& view : model.trainable())
+    Kokkos::deep_copy(view.weight, static_cast<float>(view.unit) + 0.5F);
   model.weights_changed();
   for (std::size_t u = 0; u < 4; ++u) {
     model.unshard(u, Phase::forward);
@@ -171,8 +175,8 @@ TEST(Fsdp, weights_changed_makes_every_copy_stale) {
       const ParameterSpec& spec = model.spec().units[u].parameters[p];
       const TensorView<float> values = model.weights(u)[p];
       for (std::size_t i = 0; i < values.size(); ++i) {
-        const float expected = spec.frozen ? initial_value(spec, static_cast<std::int64_t>(i), 1)
-                                           : static_cast<float>(u) + 0.5F;
+        const float expected =
+            spec.frozen ? initial_value(spec, static_cast<std::int64_t>(i), 1) : static_cast<float>(u) + 0.5F;
         ASSERT_EQ(values(i), expected) << spec.name;
       }
     }

@@ -29,7 +29,8 @@ float micro_gradient(const std::string& name, std::int64_t element, std::int64_t
 /// The left fold by micro-batch index, in float32 (DESIGN: order of summation).
 float folded_gradient(const std::string& name, std::int64_t element, std::int64_t micro_batches) {
   float sum = micro_gradient(name, element, 0);
-  for (std::int64_t index = 1; index < micro_batches; ++index) sum += micro_gradient(name, element, index);
+  for (std::int64_t index = 1; index < micro_batches; ++index)
+    sum += micro_gradient(name, element, index);
   return sum;
 }
 
@@ -61,8 +62,8 @@ ShardedModelOptions options_for(std::int64_t passes, Accumulation accumulation =
   return options;
 }
 
-// CASES 9, 10: the owner gets the full sum over all ranks and passes, in one order whatever the plan. CASES 8: shapes come
-// from the plan.
+// CASES 9, 10: the owner gets the full sum over all ranks and passes, in one order whatever the plan. CASES 8: shapes
+// come from the plan.
 TEST(FsdpReduce, owners_hold_the_left_fold_bit_for_bit) {
   const ModelSpec spec = small_model(3);
   for (const std::int64_t passes : {1, 2, 3}) {
@@ -99,7 +100,8 @@ TEST(FsdpReduce, a_replicated_plan_gives_every_rank_the_same_fold) {
   }
   std::int64_t trainable = 0;
   for (const UnitSpec& unit : spec.units) {
-    for (const ParameterSpec& p : unit.parameters) trainable += p.frozen ? 0 : element_count(p.shape);
+    for (const ParameterSpec& p : unit.parameters)
+      trainable += p.frozen ? 0 : element_count(p.shape);
   }
   EXPECT_EQ(elements, trainable);
 }
@@ -127,7 +129,8 @@ ReductionBytes expected_bytes(const ShardedModel& model) {
     for (int holder = 0; holder < ranks; ++holder) {
       const Interval chunk = fold_chunk(layout.size, holder, ranks);
       const auto h = static_cast<std::size_t>(holder);
-      bytes.to_owners += 4 * (chunk.size() - intersect(chunk, layout.owned[h]).size() - intersect(chunk, layout.tails[h]).size());
+      bytes.to_owners +=
+          4 * (chunk.size() - intersect(chunk, layout.owned[h]).size() - intersect(chunk, layout.tails[h]).size());
     }
   }
   return bytes;
@@ -181,7 +184,8 @@ TEST(FsdpReduce, an_untouched_gradient_is_zero_and_takes_part) {
     }
     for (const ParameterView& view : model.trainable()) {
       for (std::int64_t i = 0; i < view.elements.size(); ++i) {
-        ASSERT_EQ(view.gradient(static_cast<std::size_t>(i)), micro_gradient(view.spec->name, view.elements.begin + i, 0));
+        ASSERT_EQ(view.gradient(static_cast<std::size_t>(i)),
+                  micro_gradient(view.spec->name, view.elements.begin + i, 0));
       }
     }
   }
@@ -228,7 +232,8 @@ TEST(FsdpNorm, four_tensors_at_any_world_size) {
   EXPECT_EQ(norm.failures, 3);
 }
 
-/// The rule of the header, element by element: blocks of 4096 in eight lanes, folded per parameter, then over parameters.
+/// The rule of the header, element by element: blocks of 4096 in eight lanes, folded per parameter, then over
+/// parameters.
 double reference_norm(const ModelSpec& spec, std::int64_t micro_batches) {
   double total = 0;
   for (const UnitSpec& unit : spec.units) {
@@ -243,7 +248,8 @@ double reference_norm(const ModelSpec& spec, std::int64_t micro_batches) {
           lanes[(i - block) % 8] += value * value;
         }
         double of_block = 0;
-        for (const double lane : lanes) of_block += lane;
+        for (const double lane : lanes)
+          of_block += lane;
         sum += of_block;
       }
       total += sum;
@@ -292,11 +298,15 @@ TEST(FsdpNorm, clip_scale_brings_the_norm_down_to_the_limit) {
 
 TEST(FsdpLoss, folds_by_micro_batch_index) {
   const int ranks = world().size();
-  const auto loss = [](std::int64_t index) { return 1.0 / static_cast<double>(3 + index) + 1e10 * static_cast<double>(index % 3); };
+  const auto loss = [](std::int64_t index) {
+    return 1.0 / static_cast<double>(3 + index) + 1e10 * static_cast<double>(index % 3);
+  };
   std::vector<double> mine;
-  for (int pass = 0; pass < 3; ++pass) mine.push_back(loss(pass * ranks + world().rank()));
+  for (int pass = 0; pass < 3; ++pass)
+    mine.push_back(loss(pass * ranks + world().rank()));
   double expected = 0;
-  for (std::int64_t index = 0; index < 3 * ranks; ++index) expected += loss(index);
+  for (std::int64_t index = 0; index < 3 * ranks; ++index)
+    expected += loss(index);
   EXPECT_EQ(fold_losses(world(), mine), expected);
 }
 

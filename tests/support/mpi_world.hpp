@@ -8,7 +8,8 @@ namespace matrixfsdp::testing {
 /// All ranks. Its deadline is 30 s, so that a test that would hang fails.
 Communicator& world();
 
-/// A communicator of the test's own over all ranks: a test that breaks the order of messages does not disturb the others.
+/// A communicator of the test's own over all ranks: a test that breaks the order of messages does not disturb the
+/// others.
 Communicator duplicate_world();
 
 }  // namespace matrixfsdp::testing

@@ -15,8 +15,8 @@ inline ParameterSpec parameter(std::string name, Shape shape) {
   return spec;
 }
 
-/// A kept root (one vector, one table of 3 norm blocks and a bit, one frozen vector) and `blocks` units of three matrices
-/// of different shapes, a bias, and (in block 1) a frozen matrix.
+/// A kept root (one vector, one table of 3 norm blocks and a bit, one frozen vector) and `blocks` units of three
+/// matrices of different shapes, a bias, and (in block 1) a frozen matrix.
 inline ModelSpec small_model(std::int64_t blocks) {
   ModelSpec model;
   UnitSpec root{"root", {}, true};

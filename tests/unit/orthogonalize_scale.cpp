@@ -57,11 +57,12 @@ TEST(OrthogonalizeScale, PowersOfTwoChangeNoBitOfDouble) {
   }
 }
 
+// The rounding of the input, 6e-8, is amplified by the slope of the composition at 0 (804) at most.
 TEST(OrthogonalizeScale, AnyFactorChangesRoundingOnly) {
   const Dense input = rounded<float>(reference::gaussian(24, 56, 3));
   const Dense expected = run<float>(input).dense();
   for (const double factor : {1e-30, 1e-10, 3.0, 1e10, 1e30}) {
-    EXPECT_LT(reference::relative_distance(run<float>(scaled(input, factor)).dense(), expected), 1e-5) << factor;
+    EXPECT_LT(reference::relative_distance(run<float>(scaled(input, factor)).dense(), expected), 5e-5) << factor;
   }
 }
 

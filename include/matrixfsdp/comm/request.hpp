@@ -14,17 +14,26 @@ struct OperationLabel {
   std::string phase;      ///< "forward", "backward", "step", ...
 };
 
+/// "unshard of unit block.3 (forward)", without the parts that are empty.
+std::string to_string(const OperationLabel& label);
+
 /// A started non-blocking operation: it owns its staging buffers and advances only inside test() and wait(). The
 /// tensors that it reads or writes must live until it is complete. Movable. Destroying an incomplete request leaks its
 /// staging to the communicator (MPI may still write there) instead of freeing it.
 class Request {
  public:
-  /// State machine of one operation.
+  /// State machine of one operation. Errors that it throws need not name the operation: Request adds the label.
   class Operation {
    public:
     virtual ~Operation() = default;
     /// Advances as far as possible without waiting; true when complete.
     virtual bool advance() = 0;
+    /// Grows with every message that completes: wait() becomes eager again when it has grown.
+    [[nodiscard]] virtual std::uint64_t progress() const { return 0; }
+    /// Which ranks are still missing, for the message of a missed deadline; may be empty.
+    [[nodiscard]] virtual std::string missing() const { return {}; }
+    /// The request is destroyed before it is complete: keeps `self` alive as long as messages may be under way.
+    virtual void abandon(std::shared_ptr<Operation> self) noexcept = 0;
   };
 
   Request() = default;  ///< complete
@@ -42,6 +51,9 @@ class Request {
   void wait();
 
  private:
+  void release() noexcept;
+  [[nodiscard]] std::string describe() const;
+
   std::shared_ptr<Operation> operation_;  // null when complete
   OperationLabel label_;
   int rank_ = 0;

@@ -38,9 +38,9 @@ class EvenWindows {
   /// As Batches.
   EvenWindows(TokenRange range, std::int64_t sequence_length, std::int64_t vocabulary);
 
-  /// First token of sequence k of n: k * (room / n), with room = the positions that a sequence may start at, so that
-  /// windows are evenly spaced from the start (they overlap only where the range is shorter than n sequences). Throws
-  /// ContractError unless 0 <= k < n.
+  /// First token of sequence k of n: floor(k * starts / n), with starts = the positions that a sequence may start at:
+  /// windows are evenly spaced, and overlap only where the range is shorter than n sequences. Throws ContractError
+  /// unless 0 <= k < n < 2^31.
   [[nodiscard]] std::int64_t offset(std::int64_t k, std::int64_t n) const;
 
   /// As Batches::sequence.

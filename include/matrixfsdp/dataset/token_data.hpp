@@ -13,9 +13,9 @@ namespace matrixfsdp::io {
 
 /// How tokens are stored.
 enum class TokenFormat {
-  text,           ///< any file: one token per byte, vocabulary 256
-  shard_uint16,   ///< llm.c `.bin`: 256 int32 (magic 20240520, version 1, token count), then uint16 tokens
-  shard_uint32,   ///< llm.c `.bin` of Llama 3: magic 20240801, version 7, uint32 tokens
+  text,          ///< any file: one token per byte, vocabulary 256
+  shard_uint16,  ///< llm.c `.bin`: 256 int32 (magic 20240520, version 1, token count), then uint16 tokens
+  shard_uint32,  ///< llm.c `.bin` of Llama 3: magic 20240801, version 7, uint32 tokens
 };
 
 /// "text", "llm.c uint16 shard", "llm.c uint32 shard".
@@ -86,7 +86,8 @@ struct TokenSplit {
 TokenSplit hold_out(const TokenData& data, double fraction, std::int64_t sequence_length);
 
 /// Entropy of the token frequencies of the range, in nats per token: the loss that a model reaches which ignores
-/// context. Exact: reads every token once. 0 for an empty range.
-double unigram_entropy(const TokenRange& range);
+/// context. Exact: reads every token once, so it also checks them all against the model's `vocabulary` (InputError with
+/// file, position, token, vocabulary). 0 for an empty range.
+double unigram_entropy(const TokenRange& range, std::int64_t vocabulary);
 
 }  // namespace matrixfsdp::io

@@ -38,12 +38,12 @@ struct Initialization {
 struct ParameterSpec {
   std::string name;  ///< unique in the model; used in messages, metrics and checkpoints
   Shape shape;
-  std::optional<ParameterKind> kind;  ///< overrides the rule of kind_of
+  std::optional<ParameterKind> kind = {};  ///< overrides the rule of kind_of
   bool embedding = false;             ///< a lookup table: a tail by rule
-  Blocks blocks;                      ///< of a matrix only
+  Blocks blocks = {};                      ///< of a matrix only
   bool frozen = false;                ///< unsharded like the others, but no gradient, no optimizer state, no step
-  std::string group;                  ///< name of a ParameterGroup, or empty
-  Initialization initialization;
+  std::string group = {};                  ///< name of a ParameterGroup, or empty
+  Initialization initialization = {};
 };
 
 /// Learning-rate scale and weight decay of the parameters that name this group.

@@ -1,0 +1,211 @@
+#include "apps/train/run.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include <matrixfsdp/core/error.hpp>
+#include <matrixfsdp/core/log.hpp>
+#include <matrixfsdp/plan/report.hpp>
+
+#include "apps/train/checkpoints.hpp"
+#include "apps/train/data.hpp"
+#include "apps/train/progress.hpp"
+#include "apps/train/summary.hpp"
+#include "apps/train/trainer.hpp"
+
+namespace matrixfsdp::train {
+namespace {
+
+bool due(std::int64_t every, std::int64_t step) {
+  return every > 0 && step % every == 0;
+}
+
+/// Bytes of text, or token ids where tokens are not text.
+std::string text_of(const std::vector<std::int32_t>& tokens, bool is_text) {
+  std::string text;
+  for (const std::int32_t token : tokens) {
+    if (is_text && token < 256) {
+      text += static_cast<char>(token);
+    } else {
+      text += fmt::format("{} ", token);
+    }
+  }
+  return text;
+}
+
+/// One run; rank 0 writes and speaks.
+class Run {
+ public:
+  Run(Session& session, const Options& options)
+      : session_(session),
+        communicator_(session.world()),
+        options_(options),
+        speaks_(communicator_.rank() == 0),
+        data_(communicator_, options),
+        trainer_(communicator_, options, data_) {}
+
+  int execute() {
+    announce();
+    resume_checkpoint(trainer_);
+    open_metrics();
+    if (trainer_.steps_done() >= options_.steps && speaks_) {
+      log_line(fmt::format("step {} of --steps {} is already done; raise --steps to train on", trainer_.steps_done(),
+                           options_.steps));
+    }
+    summary_.first_step = trainer_.steps_done() + 1;
+    Progress progress(options_.steps);
+    while (trainer_.steps_done() < options_.steps)
+      train_step(progress);
+    if (speaks_) progress.finish();
+    summary_.last_step = trainer_.steps_done();
+    finish();
+    return exit_ok;
+  }
+
+ private:
+  void announce() {
+    const MemoryOptions memory = memory_options(trainer_.replica().model, options_);
+    plan_report_ = report(trainer_.replica().model.spec(), trainer_.replica().model.plan(), memory);
+    if (!speaks_) return;
+    log_line(session_.description());
+    log_line(fmt::format("{} parameters, {} matrices; {} training and {} validation tokens",
+                         element_count(trainer_.replica().model.spec()), matrix_count(trainer_.replica().model.spec()),
+                         data_.training_tokens(), data_.validation_tokens()));
+    const Plan& plan = trainer_.replica().model.plan();
+    log_line(fmt::format(
+        "plan {}: imbalance of bytes {:.3f} (lower bound {:.3f}), of optimizer work {:.3f} (lower bound {:.3f})",
+        plan.planner, plan_report_.imbalance_bytes, plan_report_.lower_bound_bytes, plan_report_.imbalance_flops,
+        plan_report_.lower_bound_flops));
+    if (plan_report_.spare_ranks > 0) {
+      log_line(fmt::format(
+          "{} spare ranks own no matrix: the model has fewer matrices than ranks; they share all other work",
+          plan_report_.spare_ranks));
+    }
+  }
+
+  static MemoryOptions memory_options(const ShardedModel& model, const Options& options) {
+    MemoryOptions memory;
+    memory.prefetch = options.sharding.prefetch;
+    memory.passes = options.passes(model.plan().world_size);
+    memory.unsharded_accumulation = options.sharding.accumulation == Accumulation::unsharded;
+    memory.optimizer = options.planner.optimizer;
+    return memory;
+  }
+
+  void open_metrics() {
+    std::string error;
+    if (speaks_ && !options_.metrics.empty()) {
+      try {
+        metrics_ = std::make_unique<MetricsFile>(options_.metrics, trainer_.steps_done() > 0);
+      } catch (const InputError& bad) {
+        error = bad.what();
+      }
+    }
+    agree_on_input(communicator_, error);
+  }
+
+  void train_step(Progress& progress) {
+    const StepMetrics metrics = trainer_.step();
+    if (rates_.empty()) summary_.first_loss = metrics.loss;
+    summary_.last_loss = metrics.loss;
+    summary_.bytes_per_step = metrics.bytes;
+    summary_.optimizer_bytes += metrics.bytes[Purpose::optimizer];
+    summary_.matrices = metrics.matrices;
+    rates_.push_back(metrics.tokens_per_second);
+    if (metrics_) metrics_->write(to_json(metrics));
+    if (speaks_) progress.step(metrics);
+    const bool last = metrics.step == options_.steps;
+    if (due(options_.evaluate_every, metrics.step) && !last) {
+      const double loss = trainer_.evaluate();
+      if (speaks_) progress.note(fmt::format("step {}  validation loss {:.4f}", metrics.step, loss));
+      if (metrics_) metrics_->write({{"step", metrics.step}, {"validation_loss", loss}});
+    }
+    if (due(options_.sample_every, metrics.step) && !last) {
+      const std::string text = sample();
+      if (speaks_) progress.note(fmt::format("step {}  sample: {}", metrics.step, text));
+    }
+    if (!options_.checkpoint_directory.empty() && (due(options_.checkpoint_every, metrics.step) || last)) {
+      save_checkpoint(trainer_, metrics.loss);
+    }
+  }
+
+  std::vector<std::int32_t> prompt_tokens() const {
+    if (options_.prompt.empty()) return data_.sample_context(std::min<std::int64_t>(32, options_.sequence_length()));
+    std::vector<std::int32_t> tokens;
+    for (const char c : options_.prompt)
+      tokens.push_back(static_cast<unsigned char>(c));
+    return tokens;
+  }
+
+  std::string sample() { return text_of(trainer_.sample(prompt_tokens(), options_.sample_tokens), data_.is_text()); }
+
+  void finish() {
+    summary_.validation_loss = trainer_.evaluate();
+    if (metrics_) metrics_->write({{"step", trainer_.steps_done()}, {"validation_loss", summary_.validation_loss}});
+    if (options_.sample_tokens > 0) summary_.sample = sample();
+    summarize_memory();
+    const ByteCounts total = final_bytes(communicator_);
+    if (metrics_) metrics_->write({{"step", trainer_.steps_done()}, {"bytes_total", to_json(total)}});
+    if (!speaks_) return;
+    summary_.prompt = text_of(prompt_tokens(), data_.is_text());
+    summary_.unigram_entropy = data_.unigram_entropy();
+    summary_.verified = options_.verify;
+    summary_.parameters = element_count(trainer_.replica().model.spec());
+    summary_.world_size = communicator_.size();
+    summary_.spare_ranks = plan_report_.spare_ranks;
+    summary_.replicated_bytes = plan_report_.replicated_bytes;
+    summary_.activation_bytes = trainer_.replica().network.activation_bytes();
+    summary_.checkpoint = latest_checkpoint(options_);
+    if (!rates_.empty()) {
+      std::nth_element(rates_.begin(), rates_.begin() + static_cast<std::ptrdiff_t>(rates_.size() / 2), rates_.end());
+      summary_.tokens_per_second = rates_[rates_.size() / 2];
+    }
+    fmt::print("{}", options_.json ? to_json(summary_).dump(2) + "\n" : to_text(summary_, options_));
+  }
+
+  /// Counted on every rank, predicted by the plan; the largest rank is shown.
+  void summarize_memory() {
+    const Replica& replica = trainer_.replica();
+    const MemoryUse use = replica.model.memory();
+    const std::int64_t owned = use.weights + use.gradients + replica.optimizer->state_bytes();
+    const std::int64_t window = use.total() - use.weights - use.gradients;
+    const OperationLabel label{"memory figures", "", "end"};
+    for (const std::int64_t bytes : all_gather_value(communicator_, Purpose::other, owned, label)) {
+      summary_.owned_bytes = std::max(summary_.owned_bytes, bytes);
+    }
+    for (const std::int64_t bytes : all_gather_value(communicator_, Purpose::other, window, label)) {
+      summary_.window_bytes = std::max(summary_.window_bytes, bytes);
+    }
+    for (const std::int64_t bytes : all_gather_value(communicator_, Purpose::other, replica.resident_bytes(), label)) {
+      summary_.peak_bytes = std::max(summary_.peak_bytes, bytes);
+    }
+    for (const RankLoad& load : plan_report_.ranks) {
+      summary_.predicted_owned_bytes = std::max(summary_.predicted_owned_bytes, load.owned_bytes);
+      summary_.predicted_window_bytes = std::max(summary_.predicted_window_bytes, load.window_bytes);
+    }
+  }
+
+  Session& session_;
+  Communicator& communicator_;
+  const Options& options_;
+  bool speaks_;
+  Data data_;
+  Trainer trainer_;
+  PlanReport plan_report_;
+  std::unique_ptr<MetricsFile> metrics_;  // on rank 0, where asked for
+  std::vector<double> rates_;             // tokens per second of each step
+  Summary summary_;
+};
+
+}  // namespace
+
+int run(Session& session, const Options& options) {
+  validate(options, session.world().size());
+  return Run(session, options).execute();
+}
+
+}  // namespace matrixfsdp::train

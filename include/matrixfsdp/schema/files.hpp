@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+/// Files of which every return code is checked. All functions throw IoError that names the path and what the system
+/// said.
+namespace matrixfsdp::io {
+
+/// A file by name (within a checkpoint), size and content.
+struct StoredFile {
+  std::string name;
+  std::int64_t bytes = 0;
+  std::uint64_t checksum = 0;  ///< of all its bytes
+};
+
+/// Reads `folder/name` once, in blocks.
+StoredFile describe_file(const std::string& folder, const std::string& name);
+
+/// Throws unless `folder/file.name` has that size (looked at first) and that content.
+void verify_file(const std::string& folder, const StoredFile& file);
+
+/// All of a (small) file.
+std::string read_text(const std::string& path);
+
+/// Replaces `path` or leaves it as it was: writes `path.tmp`, flushes it, renames it, flushes the folder.
+void write_text_durably(const std::string& path, std::string_view text);
+
+/// Waits until a file's bytes (or a folder's entries) are on disk.
+void flush_to_disk(const std::string& path);
+
+}  // namespace matrixfsdp::io

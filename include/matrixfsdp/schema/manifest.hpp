@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <matrixfsdp/core/dtype.hpp>
+#include <matrixfsdp/core/shape.hpp>
+#include <matrixfsdp/plan/model_spec.hpp>
+#include <matrixfsdp/schema/files.hpp>
+
+/// The manifest of a checkpoint: what it holds and where (io/FORMAT.md).
+namespace matrixfsdp::io {
+
+inline constexpr int format_version = 1;
+inline constexpr std::string_view manifest_name = "manifest.json";
+/// StoredSegment::what of a parameter itself.
+inline constexpr std::string_view weight_name = "weight";
+
+/// Everything besides tensors that a run needs in order to continue as if it had not stopped.
+struct TrainingState {
+  std::int64_t step = 0;             ///< steps done, skipped ones too: training continues with step + 1
+  std::int64_t optimizer_steps = 0;  ///< steps that changed weights (AdamW's t)
+  std::uint64_t seed = 1;            ///< all random numbers are counter-based: there is no other random state
+  std::int64_t data_step = 0;        ///< of Batches: the next step's sequences are those of data_step
+  std::string schedule = "{}";       ///< a JSON object: the learning-rate schedule
+  std::string configuration = "{}";  ///< a JSON object: the program's own
+};
+
+/// A dataset: elements [begin, end) of a parameter's weight or optimizer state.
+struct StoredSegment {
+  std::string parameter;
+  std::string what;  ///< "weight", or the name of an optimizer state
+  std::string file;
+  std::string dataset;
+  Interval elements;
+  DType dtype = DType::float32;
+  std::int64_t bytes = 0;
+  std::uint64_t checksum = 0;
+};
+
+struct Manifest {
+  TrainingState state;
+  ModelSpec model;
+  std::string planner;
+  int world_size = 1;
+  bool replicated = false;
+  std::vector<StoredFile> files;
+  std::vector<StoredSegment> segments;  ///< in the model's order; of one parameter by what, then begin
+};
+
+/// What one rank adds to the manifest: its file and the segments in it. Nothing: no file.
+struct ManifestPart {
+  std::vector<StoredFile> files;
+  std::vector<StoredSegment> segments;
+};
+
+/// Text of a part, to be sent to the rank that writes the manifest.
+std::string to_text(const ManifestPart& part);
+/// Inverse of to_text. Throws IoError naming the field.
+ManifestPart parse_manifest_part(const std::string& text);
+
+/// Puts the parts' segments in canonical order into the manifest.
+void add_parts(Manifest& manifest, const std::vector<ManifestPart>& parts);
+
+/// Throws IoError, naming the field, parameter or file (`source`: the manifest's path), unless: the model is valid;
+/// every segment belongs to a parameter of the model and a listed file, lies inside the parameter and has the bytes
+/// that follow; every element of every weight, and of every state that occurs, is stored exactly once; no frozen
+/// parameter has state; counts are not negative; schedule and configuration are JSON objects.
+void validate(const Manifest& manifest, const std::string& source);
+
+/// Text of manifest.json. Validates first.
+std::string to_text(const Manifest& manifest);
+
+/// Reads and validates the text of a manifest: strict, every field must be there, of its type and range, and no other.
+/// Throws IoError.
+Manifest parse_manifest(const std::string& text, const std::string& source);
+
+/// parse_manifest of FOLDER/manifest.json.
+Manifest read_manifest(const std::string& folder);
+
+}  // namespace matrixfsdp::io

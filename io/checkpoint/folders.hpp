@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// Names inside a folder of checkpoints. Only rank 0 calls these functions.
+namespace matrixfsdp::io {
+
+/// "step_00000012".
+std::string step_name(std::int64_t step);
+/// Inverse; nothing for any other name.
+std::optional<std::int64_t> parse_step_name(std::string_view name);
+
+/// Steps of which the folder holds a checkpoint, valid or not, ascending.
+std::vector<std::int64_t> list_steps(const std::string& folder);
+
+/// Names of steps in the order in which a restarted run tries them: the one that `latest` names, older ones from new to
+/// old, then later ones (of a run that was taken back) from new to old.
+std::vector<std::string> steps_to_try(const std::string& folder);
+
+/// Creates the folder if need be, and in it a temporary folder with a name that no other save has. Returns its name.
+std::string make_temporary_folder(const std::string& folder, std::int64_t step);
+
+/// Removes temporary folders that interrupted saves have left, and nothing else. Failures are logged.
+void remove_stale_folders(const std::string& folder);
+
+/// Renames a temporary folder to step_N in one step (replacing an earlier step_N), flushes, and points `latest` to it.
+void publish(const std::string& folder, const std::string& temporary, std::int64_t step);
+
+/// Removes steps before `step` so that `keep_last` remain with it; 0: none is removed. Failures are logged: the new
+/// checkpoint stands.
+void prune(const std::string& folder, std::int64_t step, int keep_last);
+
+}  // namespace matrixfsdp::io

@@ -1,0 +1,135 @@
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include <matrixfsdp/checkpoint/checkpoint.hpp>
+#include <matrixfsdp/core/error.hpp>
+#include <matrixfsdp/core/random.hpp>
+#include <matrixfsdp/schema/checksum.hpp>
+#include <matrixfsdp/schema/tensor_file.hpp>
+
+#include "io/checkpoint/agree.hpp"
+#include "io/checkpoint/local_tensors.hpp"
+#include "io/checkpoint/match.hpp"
+#include "io/checkpoint/open.hpp"
+
+namespace matrixfsdp::io {
+namespace {
+
+/// A stored segment that this rank needs, and where its elements go.
+struct Transfer {
+  const StoredSegment* segment = nullptr;
+  std::vector<std::size_t> tensors;  // indices
+};
+
+/// By file and dataset, so that each file is opened once.
+std::vector<Transfer> transfers(const StoredTensors& stored, const std::vector<LocalTensor>& tensors) {
+  std::map<std::pair<std::string_view, std::string_view>, Transfer> needed;
+  for (std::size_t t = 0; t < tensors.size(); ++t) {
+    for (const StoredSegment* segment : stored.at({tensors[t].spec->name, tensors[t].what})) {
+      if (intersect(segment->elements, tensors[t].elements).empty()) continue;
+      Transfer& transfer = needed[{segment->file, segment->dataset}];
+      transfer.segment = segment;
+      transfer.tensors.push_back(t);
+    }
+  }
+  std::vector<Transfer> list;
+  for (auto& [place, transfer] : needed)
+    list.push_back(std::move(transfer));
+  return list;
+}
+
+/// The file itself must say what the manifest says.
+void check_attributes(const StoredSegment& segment, const ParameterSpec& spec, const TensorInfo& info) {
+  if (info.dtype != segment.dtype || info.global_shape != spec.shape || info.elements != segment.elements) {
+    throw IoError(fmt::format(
+        "'{}', dataset '{}': {} elements [{}, {}) of {}; the manifest says {} elements [{}, {}) of {}", segment.file,
+        segment.dataset, name_of(info.dtype), info.elements.begin, info.elements.end, to_string(info.global_shape),
+        name_of(segment.dtype), segment.elements.begin, segment.elements.end, to_string(spec.shape)));
+  }
+}
+
+class Filling {
+ public:
+  explicit Filling(const std::vector<LocalTensor>& tensors) : tensors_(tensors), filled_(tensors.size(), 0) {}
+
+  void read(const TensorFileReader& reader, const Transfer& transfer) {
+    const StoredSegment& segment = *transfer.segment;
+    check_attributes(segment, *tensors_[transfer.tensors.front()].spec, reader.info(segment.dataset));
+    const std::uint64_t checksum =
+        reader.read(segment.dataset, [&](std::int64_t first, std::span<const std::byte> values) {
+          for (const std::size_t t : transfer.tensors)
+            copy(segment.elements.begin + first, values, t);
+        });
+    if (checksum != segment.checksum) {
+      throw IoError(fmt::format("'{}', dataset '{}': checksum {}; the manifest says {}", segment.file, segment.dataset,
+                                checksum_text(checksum), checksum_text(segment.checksum)));
+    }
+  }
+
+  void finish() const {
+    for (std::size_t t = 0; t < tensors_.size(); ++t) {
+      if (filled_[t] == tensors_[t].elements.size()) continue;
+      throw IoError(fmt::format("{} of '{}': {} elements were filled; expected {}", tensors_[t].what,
+                                tensors_[t].spec->name, filled_[t], tensors_[t].elements.size()));
+    }
+  }
+
+ private:
+  void copy(std::int64_t begin, std::span<const std::byte> values, std::size_t t) {
+    constexpr auto width = static_cast<std::int64_t>(sizeof(float));
+    const LocalTensor& tensor = tensors_[t];
+    const Interval common =
+        intersect({begin, begin + static_cast<std::int64_t>(values.size()) / width}, tensor.elements);
+    if (common.empty()) return;
+    std::memcpy(tensor.values.data() + (common.begin - tensor.elements.begin),
+                values.data() + (common.begin - begin) * width, static_cast<std::size_t>(common.size() * width));
+    filled_[t] += common.size();
+  }
+
+  const std::vector<LocalTensor>& tensors_;
+  std::vector<std::int64_t> filled_;
+};
+
+void fill(const std::string& folder, const StoredTensors& stored, const std::vector<LocalTensor>& tensors) {
+  Filling filling(tensors);
+  std::unique_ptr<TensorFileReader> reader;
+  std::string_view open_file;
+  for (const Transfer& transfer : transfers(stored, tensors)) {
+    if (reader == nullptr || open_file != transfer.segment->file) {
+      reader = std::make_unique<TensorFileReader>(folder + "/" + transfer.segment->file);
+      open_file = transfer.segment->file;
+    }
+    filling.read(*reader, transfer);
+  }
+  filling.finish();
+}
+
+}  // namespace
+
+TrainingState load_checkpoint(const std::string& step_folder, ShardedModel& model, Optimizer& optimizer,
+                              std::chrono::milliseconds deadline) {
+  Communicator& communicator = model.communicator();
+  const Patience patience(communicator, deadline);
+  require_equal(communicator, stream_of(step_folder), "checkpoint to read (hash)");
+  Manifest manifest;
+  if (const auto failure = open_checkpoint(communicator, step_folder, manifest)) failure->raise();
+
+  Kokkos::fence();  // kernels may still read what is overwritten here
+  const auto tensors = local_tensors(model, optimizer);
+  const auto stored = stored_tensors(manifest);
+  const auto mismatch = agree(communicator, "comparison with the checkpoint", attempt([&] {
+                                match_model(manifest.model, model.spec());
+                                match_state(stored, tensors);
+                              }));
+  if (mismatch) mismatch->raise();
+  const auto damage = agree(communicator, "load", attempt([&] { fill(step_folder, stored, tensors); }));
+  if (damage) damage->raise();
+  model.weights_changed();
+  return manifest.state;
+}
+
+}  // namespace matrixfsdp::io

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <matrixfsdp/core/shape.hpp>
+#include <matrixfsdp/fsdp/sharded_model.hpp>
+#include <matrixfsdp/optim/optimizer.hpp>
+
+namespace matrixfsdp::io {
+
+/// What this rank holds of one weight or optimizer state.
+struct LocalTensor {
+  const ParameterSpec* spec = nullptr;
+  std::string what;  ///< "weight" or a state's name
+  Interval elements;
+  std::int64_t segment = -1;  ///< which of the parameter's segments in the plan; -1: the whole parameter
+  TensorView<float> values;
+};
+
+/// Weights of all resident segments, then optimizer state. Parameters without elements have none. Throws ContractError
+/// for a state that has not one value for each element of its view.
+std::vector<LocalTensor> local_tensors(const ShardedModel& model, Optimizer& optimizer);
+
+}  // namespace matrixfsdp::io

@@ -1,0 +1,109 @@
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include <matrixfsdp/core/error.hpp>
+#include <matrixfsdp/schema/checksum.hpp>
+#include <matrixfsdp/schema/files.hpp>
+#include <matrixfsdp/schema/tensor_file.hpp>
+
+#include "io/schema/attributes.hpp"
+#include "io/schema/hdf5.hpp"
+
+namespace matrixfsdp::io {
+namespace {
+
+Handle make_space(const TensorInfo& info, const Location& location) {
+  const char* operation = "cannot describe the extents";
+  if (info.whole() && info.global_shape.empty()) {
+    return own(H5Screate(H5S_SCALAR), H5Sclose, location, operation);
+  }
+  std::vector<hsize_t> extents(info.global_shape.begin(), info.global_shape.end());
+  if (!info.whole()) extents.assign(1, static_cast<hsize_t>(info.elements.size()));
+  return own(H5Screate_simple(static_cast<int>(extents.size()), extents.data(), nullptr), H5Sclose, location,
+             operation);
+}
+
+/// Contiguous; without times, so that equal tensors make equal files.
+Handle make_properties(const Location& location) {
+  const char* operation = "cannot describe the layout";
+  Handle properties = own(H5Pcreate(H5P_DATASET_CREATE), H5Pclose, location, operation);
+  check(H5Pset_layout(properties.get(), H5D_CONTIGUOUS), location, operation);
+  check(H5Pset_obj_track_times(properties.get(), false), location, operation);
+  return properties;
+}
+
+Handle make_link_properties(const Location& location) {
+  const char* operation = "cannot describe groups";
+  Handle properties = own(H5Pcreate(H5P_LINK_CREATE), H5Pclose, location, operation);
+  check(H5Pset_create_intermediate_group(properties.get(), 1), location, operation);
+  return properties;
+}
+
+}  // namespace
+
+std::string dataset_path(const std::string& parameter, const std::string& what, std::int64_t segment) {
+  std::string path =
+      what == "weight" ? fmt::format("/parameters/{}", parameter) : fmt::format("/optimizer/{}/{}", parameter, what);
+  if (segment >= 0) path += fmt::format("/segment.{}", segment);
+  return path;
+}
+
+struct TensorFileWriter::Implementation {
+  std::string path;
+  Handle file;
+  bool failed = false;
+};
+
+TensorFileWriter::TensorFileWriter(std::string path) : implementation_(std::make_unique<Implementation>()) {
+  implementation_->path = std::move(path);
+  const QuietErrors quiet;
+  const Location location{implementation_->path, {}};
+  implementation_->file = own(H5Fcreate(location.path.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, file_access(location).get()),
+                              H5Fclose, location, "cannot be created");
+}
+
+TensorFileWriter::~TensorFileWriter() {
+  const QuietErrors quiet;
+  implementation_->file.close();
+}
+
+std::uint64_t TensorFileWriter::write(const std::string& dataset, const TensorInfo& info,
+                                      std::span<const std::byte> values) {
+  const Location location{implementation_->path, dataset};
+  const auto bytes = static_cast<std::size_t>(info.elements.size()) * size_of(info.dtype);
+  if (values.size() != bytes) {
+    throw ContractError(fmt::format("dataset '{}': {} bytes for {} elements of {}", dataset, values.size(),
+                                    info.elements.size(), name_of(info.dtype)));
+  }
+  if (implementation_->failed) throw IoError(fmt::format("'{}': an earlier write failed", location.path));
+  implementation_->failed = true;  // until everything below has succeeded
+  const QuietErrors quiet;
+  const Handle type = element_type(info.dtype, location);
+  const Handle space = make_space(info, location);
+  Handle data = own(H5Dcreate2(implementation_->file.get(), dataset.c_str(), type.get(), space.get(),
+                               make_link_properties(location).get(), make_properties(location).get(), H5P_DEFAULT),
+                    H5Dclose, location, "cannot be created");
+  if (!values.empty()) {
+    check(H5Dwrite(data.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), location,
+          "cannot be written");
+  }
+  const std::uint64_t checksum = checksum_of(values);
+  write_attributes(data.get(), info, checksum, location);
+  if (!data.close()) throw_hdf5(location, "cannot be closed");
+  implementation_->failed = false;
+  return checksum;
+}
+
+void TensorFileWriter::close() {
+  const Location location{implementation_->path, {}};
+  if (implementation_->failed) throw IoError(fmt::format("'{}': an earlier write failed", location.path));
+  implementation_->failed = true;
+  const QuietErrors quiet;
+  check(H5Fflush(implementation_->file.get(), H5F_SCOPE_GLOBAL), location, "cannot be flushed");
+  if (!implementation_->file.close()) throw_hdf5(location, "cannot be closed");
+  flush_to_disk(location.path);
+}
+
+}  // namespace matrixfsdp::io

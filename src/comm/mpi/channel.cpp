@@ -1,0 +1,44 @@
+#include "comm/mpi/channel.hpp"
+
+#include <exception>
+#include <utility>
+
+#include "comm/mpi/check.hpp"
+#include "comm/mpi/exchange.hpp"
+
+namespace matrixfsdp {
+namespace mpi {
+
+Channel::Channel(MPI_Comm communicator) : comm(communicator) {
+  check(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
+  check(MPI_Comm_size(comm, &size), "MPI_Comm_size");
+  void* value = nullptr;
+  int found = 0;
+  check(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &value, &found), "MPI_Comm_get_attr(MPI_TAG_UB)");
+  largest_tag = found != 0 ? *static_cast<int*>(value) : 32767;  // the least that the standard allows
+}
+
+void Channel::sweep() {
+  std::erase_if(graveyard, [](const std::shared_ptr<Exchange>& exchange) { return exchange->settled(); });
+  graveyard.reserve(open_exchanges);
+}
+
+Request issue(std::shared_ptr<Exchange> exchange, const OperationLabel& label) {
+  const std::shared_ptr<Channel> channel = exchange->channel();
+  channel->sweep();
+  Request request(exchange, label, channel->rank, exchange->sequence(), channel->deadline);
+  request.test();
+  return request;
+}
+
+}  // namespace mpi
+
+Communicator::Implementation::Implementation(MPI_Comm comm, bool owns_comm)
+    : channel(std::make_shared<mpi::Channel>(comm)), owned(owns_comm) {}
+
+Communicator::Implementation::~Implementation() {
+  // MPI_Comm_free is collective by the letter of the standard: not while an exception unwinds on this rank alone.
+  if (owned && std::uncaught_exceptions() == 0 && mpi::running()) MPI_Comm_free(&channel->comm);
+}
+
+}  // namespace matrixfsdp

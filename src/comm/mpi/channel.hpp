@@ -1,0 +1,59 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include <mpi.h>
+
+#include <matrixfsdp/comm/communicator.hpp>
+
+namespace matrixfsdp::mpi {
+
+class Exchange;
+
+/// What operations share: they may outlive the Communicator that issued them, so they own it together.
+struct Channel {
+  /// `comm` is valid. Queries rank, size and the range of tags.
+  explicit Channel(MPI_Comm communicator);
+
+  /// Frees the staging of abandoned operations that MPI has finished with, and makes room for all that may still be
+  /// abandoned.
+  void sweep();
+
+  /// Tag of operation number `operation`: operations under way at the same time have different tags.
+  [[nodiscard]] int tag_of(std::uint64_t operation) const {
+    return static_cast<int>(operation % (static_cast<std::uint64_t>(largest_tag) + 1));
+  }
+
+  MPI_Comm comm;
+  int rank = 0;
+  int size = 0;
+  int largest_tag = 0;
+  std::int64_t piece_bytes = std::int64_t{1} << 30;  ///< longest message: MPI counts are int (CASES 43)
+  std::uint64_t next_sequence = 0;                   ///< the same on all ranks, because all issue in one order
+  std::chrono::milliseconds deadline = std::chrono::seconds(300);
+  ByteCounts bytes;
+  std::size_t open_exchanges = 0;
+  std::vector<std::shared_ptr<Exchange>> graveyard;  ///< abandoned: MPI may still read or write their staging
+};
+
+/// Starts `exchange` and wraps it: from here on an error leaves its staging in the graveyard.
+Request issue(std::shared_ptr<Exchange> exchange, const OperationLabel& label);
+
+}  // namespace matrixfsdp::mpi
+
+namespace matrixfsdp {
+
+struct Communicator::Implementation {
+  Implementation(MPI_Comm comm, bool owns_comm);
+  Implementation(const Implementation&) = delete;
+  Implementation& operator=(const Implementation&) = delete;
+  ~Implementation();
+
+  std::shared_ptr<mpi::Channel> channel;
+  bool owned;
+};
+
+}  // namespace matrixfsdp

@@ -1,0 +1,169 @@
+#include "comm/mpi/exchange.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <matrixfsdp/core/error.hpp>
+
+#include "comm/mpi/check.hpp"
+
+namespace matrixfsdp::mpi {
+
+Exchange::Exchange(std::shared_ptr<Channel> channel, Purpose purpose, Pace pace)
+    : channel_(std::move(channel)),
+      purpose_(purpose),
+      pace_(pace),
+      sequence_(channel_->next_sequence++),
+      tag_(channel_->tag_of(sequence_)),
+      index_of_send_(static_cast<std::size_t>(channel_->size), -1),
+      index_of_receive_(static_cast<std::size_t>(channel_->size), -1) {
+  ++channel_->open_exchanges;
+}
+
+Exchange::~Exchange() { --channel_->open_exchanges; }
+
+Exchange::Queue& Exchange::queue_of(int peer, bool sends) {
+  auto& index = (sends ? index_of_send_ : index_of_receive_)[static_cast<std::size_t>(peer)];
+  if (index < 0) {
+    index = static_cast<std::int64_t>(queues_.size());
+    Queue queue;
+    queue.peer = peer;
+    queue.sends = sends;
+    queues_.push_back(std::move(queue));
+    const std::size_t slots = queues_.size() * static_cast<std::size_t>(pace_.window);
+    Slot slot;
+    slot.queue = queues_.size() - 1;
+    slots_.resize(slots, slot);
+    requests_.resize(slots, MPI_REQUEST_NULL);
+    completed_slots_.resize(slots);
+    statuses_.resize(slots);
+  }
+  queued_ = true;
+  return queues_[static_cast<std::size_t>(index)];
+}
+
+void Exchange::send(int peer, const void* data, std::int64_t bytes) {
+  // MPI takes the address of what it sends as const; the queue serves both directions.
+  if (bytes > 0) queue_of(peer, true).spans.push_back({static_cast<std::byte*>(const_cast<void*>(data)), bytes, true});
+}
+
+void Exchange::receive(int peer, void* data, std::int64_t bytes) {
+  if (bytes > 0) queue_of(peer, false).spans.push_back({static_cast<std::byte*>(data), bytes, true});
+}
+
+void Exchange::send_message(int peer, const void* data, std::int64_t bytes) {
+  queue_of(peer, true).spans.push_back({static_cast<std::byte*>(const_cast<void*>(data)), bytes, false});
+}
+
+void Exchange::receive_message(int peer, void* data, std::int64_t capacity) {
+  queue_of(peer, false).spans.push_back({static_cast<std::byte*>(data), capacity, false});
+}
+
+void Exchange::fill(Queue& queue, std::size_t index) {
+  const auto window = static_cast<std::size_t>(pace_.window);
+  for (std::size_t slot = index * window; slot < (index + 1) * window; ++slot) {
+    if (queue.first_span == queue.spans.size()) return;
+    if (requests_[slot] != MPI_REQUEST_NULL) continue;
+    const Span& span = queue.spans[queue.first_span];
+    const std::int64_t bytes = span.exact ? std::min(pace_.block_bytes, span.bytes - queue.offset) : span.bytes;
+    start(queue, {span.data + queue.offset, bytes, span.exact}, slot);
+    queue.offset += bytes;
+    if (queue.offset == span.bytes) {
+      queue.offset = 0;
+      ++queue.first_span;
+    }
+  }
+}
+
+void Exchange::start(Queue& queue, const Span& block, std::size_t slot) {
+  const int count = static_cast<int>(block.bytes);
+  if (queue.sends) {
+    check(MPI_Isend(block.data, count, MPI_BYTE, queue.peer, tag_, channel_->comm, &requests_[slot]), "MPI_Isend");
+    channel_->bytes[purpose_] += block.bytes;
+  } else {
+    check(MPI_Irecv(block.data, count, MPI_BYTE, queue.peer, tag_, channel_->comm, &requests_[slot]), "MPI_Irecv");
+  }
+  slots_[slot].message = queue.next_message++;
+  slots_[slot].expected = block.exact && !queue.sends ? block.bytes : -1;
+  ++queue.under_way;
+}
+
+bool Exchange::collect() {
+  int count = 0;
+  const int code = MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count, completed_slots_.data(),
+                                statuses_.data());
+  if (code == MPI_ERR_IN_STATUS) {
+    for (int i = 0; i < count; ++i) check(statuses_[static_cast<std::size_t>(i)].MPI_ERROR, "MPI_Testsome");
+  }
+  check(code, "MPI_Testsome");
+  if (count == MPI_UNDEFINED) return false;
+  for (int i = 0; i < count; ++i) {
+    finish(completed_slots_[static_cast<std::size_t>(i)], statuses_[static_cast<std::size_t>(i)]);
+  }
+  return count > 0;
+}
+
+void Exchange::finish(int slot, const MPI_Status& status) {
+  const Slot done = slots_[static_cast<std::size_t>(slot)];
+  const int peer = queues_[done.queue].peer;
+  const bool sends = queues_[done.queue].sends;
+  --queues_[done.queue].under_way;
+  ++completed_;
+  queued_ = true;
+  if (sends) return;
+  if (done.expected >= 0) {
+    int bytes = 0;
+    check(MPI_Get_count(&status, MPI_BYTE, &bytes), "MPI_Get_count");
+    if (bytes != done.expected) {
+      throw CommunicationError(fmt::format("message {} of rank {} has {} bytes: expected {} (the ranks do not do the "
+                                           "same operation with the same table)",
+                                           done.message, peer, bytes, done.expected));
+    }
+  }
+  received(peer, done.message);
+}
+
+bool Exchange::advance() {
+  for (;;) {
+    do {
+      if (!queued_) continue;
+      queued_ = false;
+      for (std::size_t i = 0; i < queues_.size(); ++i) fill(queues_[i], i);
+    } while (!requests_.empty() && collect());
+    const bool idle = std::all_of(queues_.begin(), queues_.end(), [](const Queue& queue) {
+      return queue.under_way == 0 && queue.first_span == queue.spans.size();
+    });
+    if (!idle) return false;
+    if (!next_stage()) return true;
+  }
+}
+
+std::string Exchange::missing() const {
+  std::string from;
+  std::string to;
+  for (const Queue& queue : queues_) {
+    if (queue.under_way == 0 && queue.first_span == queue.spans.size()) continue;
+    std::string& list = queue.sends ? to : from;
+    list += fmt::format("{}{}", list.empty() ? "" : ", ", queue.peer);
+  }
+  if (from.empty() && to.empty()) return {};
+  if (from.empty()) return "still sending to rank " + to;
+  if (to.empty()) return "nothing more came from rank " + from;
+  return fmt::format("nothing more came from rank {}; still sending to rank {}", from, to);
+}
+
+bool Exchange::settled() noexcept {
+  if (requests_.empty() || !running()) return requests_.empty();
+  int done = 0;
+  const int code = MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done, MPI_STATUSES_IGNORE);
+  return code == MPI_SUCCESS && done != 0;
+}
+
+void Exchange::abandon(std::shared_ptr<Request::Operation> self) noexcept {
+  // Channel::sweep made room for it when it was issued.
+  if (!settled()) channel_->graveyard.push_back(std::static_pointer_cast<Exchange>(std::move(self)));
+}
+
+}  // namespace matrixfsdp::mpi

@@ -1,0 +1,103 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <mpi.h>
+
+#include "comm/mpi/channel.hpp"
+
+namespace matrixfsdp::mpi {
+
+/// How an exchange cuts and paces its messages.
+struct Pace {
+  std::int64_t block_bytes;  ///< longest message
+  int window;                ///< messages under way to, and from, each peer
+};
+
+/// Messages between this rank and its peers under one tag: for each peer and direction a queue, sent and received in
+/// order, a few at a time. Peers are served from rank + 1 upwards, so that no rank is everybody's first. Derived classes
+/// add what is to be sent and received, in the constructor, in received() and in next_stage().
+class Exchange : public Request::Operation {
+ public:
+  Exchange(std::shared_ptr<Channel> channel, Purpose purpose, Pace pace);
+  ~Exchange() override;
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+
+  bool advance() final;
+  [[nodiscard]] std::uint64_t progress() const final { return completed_; }
+  [[nodiscard]] std::string missing() const final;
+  void abandon(std::shared_ptr<Request::Operation> self) noexcept final;
+
+  /// MPI holds nothing of this exchange any more. Starts nothing.
+  bool settled() noexcept;
+
+  [[nodiscard]] const std::shared_ptr<Channel>& channel() const { return channel_; }
+  [[nodiscard]] std::uint64_t sequence() const { return sequence_; }
+
+ protected:
+  /// Queues `bytes` bytes for `peer`, cut into blocks; nothing for none. The bytes live until the exchange is complete.
+  void send(int peer, const void* data, std::int64_t bytes);
+  /// The other side. Both sides cut alike, and a message of another length than expected is an error.
+  void receive(int peer, void* data, std::int64_t bytes);
+
+  /// One message of at most `capacity` bytes; the sender's may be shorter, even empty.
+  void send_message(int peer, const void* data, std::int64_t bytes);
+  void receive_message(int peer, void* data, std::int64_t capacity);
+
+  /// A message from `peer` has arrived: its number in the queue, from 0.
+  virtual void received(int /*peer*/, std::int64_t /*message*/) {}
+  /// All queues are empty: queues the next stage and returns true, or false at the end.
+  virtual bool next_stage() { return false; }
+
+  [[nodiscard]] int rank() const { return channel_->rank; }
+  [[nodiscard]] int size() const { return channel_->size; }
+
+ private:
+  struct Span {
+    std::byte* data;
+    std::int64_t bytes;
+    bool exact;  ///< cut into blocks of known length
+  };
+  struct Queue {
+    int peer = 0;
+    bool sends = false;
+    std::vector<Span> spans;
+    std::size_t first_span = 0;
+    std::int64_t offset = 0;  ///< within the first span
+    std::int64_t next_message = 0;
+    int under_way = 0;
+  };
+  struct Slot {
+    std::size_t queue = 0;
+    std::int64_t message = 0;
+    std::int64_t expected = -1;  ///< bytes; -1: any
+  };
+
+  Queue& queue_of(int peer, bool sends);
+  void fill(Queue& queue, std::size_t index);
+  void start(Queue& queue, const Span& block, std::size_t slot);
+  bool collect();
+  void finish(int slot, const MPI_Status& status);
+
+  std::shared_ptr<Channel> channel_;
+  Purpose purpose_;
+  Pace pace_;
+  std::uint64_t sequence_;
+  int tag_;
+  std::vector<std::int64_t> index_of_send_;     // by peer; -1: no queue yet
+  std::vector<std::int64_t> index_of_receive_;  // by peer
+  std::vector<Queue> queues_;
+  std::vector<Slot> slots_;  // window of each queue, side by side
+  std::vector<MPI_Request> requests_;
+  std::vector<int> completed_slots_;
+  std::vector<MPI_Status> statuses_;
+  std::uint64_t completed_ = 0;
+  bool queued_ = false;  // something may be startable
+};
+
+}  // namespace matrixfsdp::mpi

@@ -1,0 +1,102 @@
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "support/program.hpp"
+
+namespace matrixfsdp {
+namespace {
+
+using testing::fresh_folder;
+using testing::lines_of;
+using testing::run_train;
+using testing::sample_text;
+using testing::write_file;
+
+/// A token shard: 256 int32 of header, then uint16 tokens.
+std::string token_shard(std::int32_t magic, std::int32_t version, std::int32_t count,
+                        const std::vector<std::uint16_t>& tokens, const std::string& tail = "") {
+  std::vector<std::int32_t> header(256, 0);
+  header[0] = magic;
+  header[1] = version;
+  header[2] = count;
+  std::string bytes(reinterpret_cast<const char*>(header.data()), 1024);
+  bytes.append(reinterpret_cast<const char*>(tokens.data()), 2 * tokens.size());
+  return bytes + tail;
+}
+
+struct BadInput {
+  std::string name;
+  std::vector<std::string> arguments;  ///< FOLDER stands for the test's folder
+  std::vector<std::string> said;       ///< what the line must name
+};
+
+const std::vector<BadInput>& bad_inputs() {
+  static const std::vector<BadInput> all = {
+      {"unknown_option", {"--data", "FOLDER/text", "--learning-rat", "1"}, {"--learning-rat"}},
+      {"unknown_value", {"--data", "FOLDER/text", "--planner", "best"}, {"best", "balanced"}},
+      {"unknown_model", {"--data", "FOLDER/text", "--model", "gpt9"}, {"gpt9", "gpt2"}},
+      {"not_a_number", {"--data", "FOLDER/text", "--steps", "many"}, {"--steps", "many", "integer"}},
+      {"zero", {"--data", "FOLDER/text", "--steps", "0"}, {"--steps", "0", "at least 1"}},
+      {"negative", {"--data", "FOLDER/text", "--hidden", "-64"}, {"--hidden", "-64", "at least 1"}},
+      {"no_data", {"--steps", "3"}, {"--data"}},
+      {"missing_file", {"--data", "FOLDER/nowhere"}, {"nowhere"}},
+      {"missing_validation", {"--data", "FOLDER/text", "--val", "FOLDER/nowhere"}, {"nowhere"}},
+      {"empty_file", {"--data", "FOLDER/empty"}, {"empty"}},
+      {"too_short", {"--data", "FOLDER/short", "--seq-len", "512"}, {"512"}},
+      {"other_version", {"--data", "FOLDER/version.bin"}, {"version.bin", "7", "1"}},
+      {"other_magic", {"--data", "FOLDER/magic.bin"}, {"magic.bin", "20240520"}},
+      {"odd_size", {"--data", "FOLDER/odd.bin"}, {"odd.bin"}},
+      {"vocabulary", {"--data", "FOLDER/large.bin", "--vocab-size", "1000", "--seq-len", "8"}, {"1000"}},
+      {"text_vocabulary", {"--data", "FOLDER/text", "--vocab-size", "100"}, {"100"}},
+      {"heads", {"--data", "FOLDER/text", "--hidden", "100", "--heads", "3"}, {"heads", "3", "100"}},
+      {"kv_heads", {"--data", "FOLDER/text", "--model", "llama", "--heads", "4", "--kv-heads", "3"}, {"3", "4"}},
+      {"batch", {"--data", "FOLDER/text", "--batch-size", "7", "--micro-batch", "2"}, {"7", "4"}},
+      {"resume_nowhere", {"--data", "FOLDER/text", "--resume", "FOLDER/nowhere"}, {"nowhere"}},
+      {"metrics_nowhere", {"--data", "FOLDER/text", "--metrics", "FOLDER/no/such/file"}, {"no/such/file"}},
+      {"config_nowhere", {"--data", "FOLDER/text", "--config", "FOLDER/no.toml"}, {"no.toml"}},
+      {"checkpoint_is_a_file", {"--data", "FOLDER/text", "--checkpoint-dir", "FOLDER/text"}, {"text"}},
+  };
+  return all;
+}
+
+std::string prepared_folder(const std::string& name) {
+  std::string folder = fresh_folder("bad-input-" + name);
+  write_file(folder + "/text", sample_text(20000));
+  write_file(folder + "/short", sample_text(600));
+  write_file(folder + "/empty", "");
+  const std::vector<std::uint16_t> tokens(500, 7);
+  std::vector<std::uint16_t> large(500, 1000);
+  write_file(folder + "/version.bin", token_shard(20240520, 7, 500, tokens));
+  write_file(folder + "/magic.bin", token_shard(12345, 1, 500, tokens));
+  write_file(folder + "/odd.bin", token_shard(20240520, 1, 500, tokens, "x"));
+  write_file(folder + "/large.bin", token_shard(20240520, 1, 500, large));
+  return folder;
+}
+
+class BadInputTest : public ::testing::TestWithParam<BadInput> {};
+
+// One line that names thing, value and expectation, exit code 2, from rank 0 only; all ranks end.
+TEST_P(BadInputTest, is_one_clear_line_and_exit_code_2) {
+  const BadInput& bad = GetParam();
+  const std::string folder = prepared_folder(bad.name);
+  std::vector<std::string> arguments;
+  for (std::string word : bad.arguments) {
+    if (const auto at = word.find("FOLDER"); at != std::string::npos) word.replace(at, 6, folder);
+    arguments.push_back(word);
+  }
+  const auto result = run_train(2, arguments, {}, 60);
+  EXPECT_EQ(result.exit_code, 2) << result.out << result.err;
+  EXPECT_EQ(result.out, "");
+  const auto lines = lines_of(result.err);
+  ASSERT_EQ(lines.size(), 1U) << result.err;
+  for (const std::string& word : bad.said)
+    EXPECT_NE(lines[0].find(word), std::string::npos) << word << " in: " << lines[0];
+}
+
+INSTANTIATE_TEST_SUITE_P(train, BadInputTest, ::testing::ValuesIn(bad_inputs()),
+                         [](const auto& bad) { return bad.param.name; });
+
+}  // namespace
+}  // namespace matrixfsdp

@@ -1,0 +1,87 @@
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "support/program.hpp"
+
+namespace matrixfsdp {
+namespace {
+
+using testing::fresh_folder;
+using testing::read_json_lines;
+using testing::run_train;
+using testing::sample_text;
+using testing::write_file;
+
+/// Steps of each run: a few by default, 200 with MATRIXFSDP_LONG_STEPS=200.
+std::string step_count() {
+  const char* text = std::getenv("MATRIXFSDP_LONG_STEPS");
+  return text != nullptr ? text : "6";
+}
+
+/// loss_bits of every step.
+std::vector<std::string> losses(const std::string& folder, const std::string& name, int ranks,
+                                std::vector<std::string> arguments) {
+  const std::string metrics = folder + "/" + name + ".jsonl";
+  for (const std::string& word :
+       {std::string("--data"),          folder + "/text.txt", std::string("--layers"),     std::string("2"),
+        std::string("--hidden"),        std::string("48"),    std::string("--heads"),      std::string("4"),
+        std::string("--seq-len"),       std::string("32"),    std::string("--batch-size"), std::string("24"),
+        std::string("--steps"),         step_count(),         std::string("--grad-clip"),  std::string("0.5"),
+        std::string("--sample-tokens"), std::string("0"),     std::string("--metrics"),    metrics}) {
+    arguments.push_back(word);
+  }
+  const auto result = run_train(ranks, arguments, {}, 900);
+  EXPECT_EQ(result.exit_code, 0) << name << ": " << result.err;
+  std::vector<std::string> bits;
+  for (const auto& line : read_json_lines(metrics)) {
+    if (!line.contains("loss_bits")) continue;
+    bits.push_back(line["loss_bits"]);
+    EXPECT_EQ(line["bytes"]["optimizer"], 0);
+  }
+  EXPECT_EQ(bits.size(), std::stoul(step_count())) << name;
+  return bits;
+}
+
+class EqualBits : public ::testing::TestWithParam<std::string> {};
+
+// The same global batch gives the same bits: everything replicated on one rank, and owner-shaped shards on any number
+// of ranks (one to 24 passes), under every planner policy, with clipping. CASES 3, 9, 10, 30, 68.
+TEST_P(EqualBits, any_world_size_policy_and_strategy) {
+  const std::string model = GetParam();
+  const std::string folder = fresh_folder("equal-bits-" + model);
+  write_file(folder + "/text.txt", sample_text(60000));
+  const auto reference = losses(folder, "ddp-1", 1, {"--model", model, "--strategy", "ddp"});
+  for (const int ranks : {2, 3, 4, 8}) {
+    EXPECT_EQ(losses(folder, "ddp-" + std::to_string(ranks), ranks, {"--model", model, "--strategy", "ddp"}),
+              reference);
+  }
+  for (const int ranks : {1, 2, 3, 4, 8}) {
+    EXPECT_EQ(losses(folder, "owner-" + std::to_string(ranks), ranks, {"--model", model}), reference) << ranks;
+  }
+  for (const std::string policy : {"role", "scope", "cost"}) {
+    EXPECT_EQ(losses(folder, policy, 3, {"--model", model, "--planner", policy, "--prefetch", "2"}), reference)
+        << policy;
+  }
+  EXPECT_EQ(losses(folder, "recompute", 2, {"--model", model, "--recompute", "--prefetch", "0"}), reference);
+  // A different order of summation must show, or the comparisons above could not fail.
+  EXPECT_NE(losses(folder, "unsharded", 2, {"--model", model, "--accumulate", "unsharded"}), reference);
+}
+
+INSTANTIATE_TEST_SUITE_P(styles, EqualBits, ::testing::Values("gpt2", "llama"));
+
+TEST(Verify, compares_every_gradient_and_weight) {
+  const std::string folder = fresh_folder("verify");
+  write_file(folder + "/text.txt", sample_text(20000));
+  for (const int ranks : {1, 3}) {
+    const auto result =
+        run_train(ranks, {"--data", folder + "/text.txt", "--layers", "2", "--hidden", "32", "--heads", "2",
+                          "--seq-len", "16", "--batch-size", "6", "--steps", "4", "--sample-tokens", "0", "--verify"});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_NE(result.out.find("every gradient and weight"), std::string::npos) << result.out;
+  }
+}
+
+}  // namespace
+}  // namespace matrixfsdp

@@ -1,0 +1,215 @@
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "support/program.hpp"
+
+namespace matrixfsdp {
+namespace {
+
+using testing::fresh_folder;
+using testing::lines_of;
+using testing::read_file;
+using testing::read_json_lines;
+using testing::run_program;
+using testing::run_train;
+using testing::sample_text;
+using testing::write_file;
+
+std::vector<std::string> small_run(const std::string& folder, const std::vector<std::string>& more) {
+  std::vector<std::string> arguments = {"--data",          folder + "/text.txt",
+                                        "--layers",        "2",
+                                        "--hidden",        "32",
+                                        "--heads",         "2",
+                                        "--seq-len",       "32",
+                                        "--lr-schedule",   "constant",
+                                        "--batch-size",    "12",
+                                        "--sample-tokens", "8"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+std::string text_folder(const std::string& name) {
+  std::string folder = fresh_folder(name);
+  write_file(folder + "/text.txt", sample_text(60000));
+  return folder;
+}
+
+std::vector<nlohmann::json> steps_of(const std::string& path) {
+  std::vector<nlohmann::json> steps;
+  for (const auto& line : read_json_lines(path)) {
+    if (line.contains("loss_bits")) steps.push_back(line);
+  }
+  return steps;
+}
+
+TEST(TrainRun, learns_and_says_so) {
+  const std::string folder = text_folder("learns");
+  const auto result = run_train(2, small_run(folder, {"--steps", "60", "--json"}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const auto summary = nlohmann::json::parse(result.out);
+  EXPECT_LT(summary["last_loss"].get<double>(), summary["unigram_entropy"].get<double>());
+  EXPECT_LT(summary["validation_loss"].get<double>(), summary["unigram_entropy"].get<double>());
+  EXPECT_NEAR(summary["first_loss"].get<double>(), std::log(256.0), 0.2);
+  EXPECT_EQ(summary["optimizer_bytes"], 0);
+  EXPECT_EQ(summary["matrices_orthogonalized"], 2 * 6);  // per block: query, key, value, output, up, down
+  EXPECT_EQ(summary["sample"].get<std::string>().size(), 8U);
+}
+
+TEST(TrainRun, the_summary_is_a_page_for_people) {
+  const std::string folder = text_folder("summary");
+  const auto result = run_train(2, small_run(folder, {"--steps", "3"}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  for (const char* word : {"loss", "validation", "unigram entropy", "tokens/s", "0 bytes sent", "full replication",
+                           "checkpoint", "metrics", "sample", "what to try next"}) {
+    EXPECT_NE(result.out.find(word), std::string::npos) << word << " in " << result.out;
+  }
+}
+
+// Bytes by purpose add up to what an independent interposer saw at the MPI boundary, with everything that a run does:
+// several passes, validation, samples, checkpoints, metrics.
+TEST(TrainRun, counted_bytes_are_those_an_interposer_counts) {
+  for (const std::string strategy : {"matrix-fsdp", "ddp"}) {
+    const std::string folder = text_folder("bytes-" + strategy);
+    const auto result =
+        run_train(3,
+                  small_run(folder, {"--steps", "4", "--strategy", strategy, "--eval-every", "2", "--metrics",
+                                     folder + "/metrics.jsonl", "--checkpoint-dir", folder + "/checkpoints"}),
+                  {{"LD_PRELOAD", MATRIXFSDP_PMPI}, {"MATRIXFSDP_PMPI_FILE", folder + "/pmpi."}});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    std::int64_t interposed = 0;
+    for (int rank = 0; rank < 3; ++rank) {
+      std::ifstream file(folder + "/pmpi." + std::to_string(rank));
+      int found_rank = -1;
+      std::int64_t bytes = 0;
+      ASSERT_TRUE(file >> found_rank >> bytes);
+      interposed += bytes;
+    }
+    const auto lines = read_json_lines(folder + "/metrics.jsonl");
+    const auto total = lines.back().at("bytes_total");
+    std::int64_t counted = 0;
+    for (const auto& purpose : total)
+      counted += purpose.get<std::int64_t>();
+    EXPECT_EQ(counted, interposed);
+    EXPECT_GT(counted, 0);
+    EXPECT_EQ(total["optimizer"], 0);
+    for (const auto& step : steps_of(folder + "/metrics.jsonl"))
+      EXPECT_EQ(step["bytes"]["optimizer"], 0);
+  }
+}
+
+// CASES 11: Newton-Schulz runs on every matrix once per step, whatever the number of passes and ranks.
+TEST(TrainRun, every_matrix_is_orthogonalized_once_per_step) {
+  const std::string folder = text_folder("matrices");
+  for (const int ranks : {1, 4}) {
+    for (const std::string micro : {"1", "3"}) {
+      const auto result = run_train(
+          ranks, small_run(folder, {"--steps", "2", "--micro-batch", micro, "--metrics", folder + "/m.jsonl"}));
+      ASSERT_EQ(result.exit_code, 0) << result.err;
+      for (const auto& step : steps_of(folder + "/m.jsonl"))
+        EXPECT_EQ(step["matrices_orthogonalized"], 12);
+    }
+  }
+}
+
+// CASES 50: 3 + 3 steps are 6 steps, bit for bit, on other numbers of ranks too (CASES 52).
+TEST(TrainRun, a_resumed_run_continues_bit_for_bit) {
+  const std::string folder = text_folder("resume");
+  auto whole = run_train(2, small_run(folder, {"--steps", "6", "--metrics", folder + "/whole.jsonl"}));
+  ASSERT_EQ(whole.exit_code, 0) << whole.err;
+  const std::vector<std::string> resumable = {"--checkpoint-dir", folder + "/checkpoints", "--resume", "auto",
+                                              "--metrics",        folder + "/parts.jsonl"};
+  int ranks = 3;
+  for (const std::string steps : {"3", "4", "6"}) {
+    auto arguments = small_run(folder, resumable);
+    arguments.insert(arguments.end(), {"--steps", steps});
+    const auto part = run_train(ranks, arguments);
+    ASSERT_EQ(part.exit_code, 0) << part.err;
+    ranks = ranks == 3 ? 1 : 4;
+  }
+  const auto expected = steps_of(folder + "/whole.jsonl");
+  const auto found = steps_of(folder + "/parts.jsonl");
+  ASSERT_EQ(found.size(), 6U);
+  for (std::size_t i = 0; i < 6; ++i) {
+    EXPECT_EQ(found[i]["step"], expected[i]["step"]);
+    EXPECT_EQ(found[i]["loss_bits"], expected[i]["loss_bits"]) << "step " << i + 1;
+  }
+}
+
+TEST(TrainRun, a_folder_with_checkpoints_is_not_overwritten_by_accident) {
+  const std::string folder = text_folder("accident");
+  const auto arguments = small_run(folder, {"--steps", "2", "--checkpoint-dir", folder + "/checkpoints"});
+  ASSERT_EQ(run_train(1, arguments).exit_code, 0);
+  const auto again = run_train(1, arguments);
+  EXPECT_EQ(again.exit_code, 2);
+  EXPECT_NE(again.err.find("--resume"), std::string::npos) << again.err;
+}
+
+TEST(TrainRun, a_finished_run_has_nothing_left_to_do) {
+  const std::string folder = text_folder("finished");
+  const auto arguments =
+      small_run(folder, {"--steps", "2", "--checkpoint-dir", folder + "/checkpoints", "--resume", "auto"});
+  ASSERT_EQ(run_train(2, arguments).exit_code, 0);
+  const auto again = run_train(2, arguments);
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_NE(again.err.find("--steps"), std::string::npos) << again.err;
+}
+
+// Token shards of llm.c train too; more ranks than matrices leave spare ranks, which is legal and said.
+TEST(TrainRun, token_shards_and_spare_ranks) {
+  const std::string folder = fresh_folder("shards");
+  std::string bytes(1024, '\0');
+  auto* header = reinterpret_cast<std::int32_t*>(bytes.data());
+  header[0] = 20240520;
+  header[1] = 1;
+  header[2] = 20000;
+  for (int i = 0; i < 20000; ++i) {
+    const auto token = static_cast<std::uint16_t>((i * i + i / 7) % 300);
+    bytes.append(reinterpret_cast<const char*>(&token), 2);
+  }
+  write_file(folder + "/train.bin", bytes);
+  const auto result =
+      run_train(8, {"--data", folder + "/train.bin", "--vocab-size", "300", "--layers", "1", "--hidden", "16",
+                    "--heads", "2", "--seq-len", "16", "--batch-size", "8", "--steps", "2", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const auto summary = nlohmann::json::parse(result.out);
+  EXPECT_EQ(summary["spare_ranks"], 4);  // four matrix parameters: qkv, output, up, down
+  EXPECT_NE(result.err.find("spare"), std::string::npos) << result.err;
+}
+
+// The bound of the design, with the root: owned bytes on the fullest rank against an even split.
+TEST(TrainRun, owned_memory_is_close_to_an_even_split) {
+  const std::string folder = text_folder("memory");
+  for (const int ranks : {4, 8}) {
+    const auto result =
+        run_train(ranks, {"--data", folder + "/text.txt", "--layers", "12", "--hidden", "96", "--heads", "4",
+                          "--seq-len", "16", "--batch-size", "8", "--steps", "1", "--sample-tokens", "0", "--json"});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    const auto summary = nlohmann::json::parse(result.out);
+    EXPECT_LE(summary["owned_bytes"].get<double>(), 1.10 * summary["replicated_bytes"].get<double>() / ranks) << ranks;
+    EXPECT_EQ(summary["owned_bytes"], summary["predicted_owned_bytes"]);
+    EXPECT_EQ(summary["window_bytes"], summary["predicted_window_bytes"]);
+  }
+}
+
+TEST(TrainBench, train_step_reports_rates_of_the_same_run) {
+  const auto result =
+      run_program({MATRIXFSDP_MPIEXEC, "-n", "2", MATRIXFSDP_BENCH, "train-step", "--model", "gpt2:d2", "--seq-len",
+                   "32", "--micro-batch", "1", "--rounds", "2", "--strategy", "matrix-fsdp", "ddp", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const auto report = nlohmann::json::parse(result.out);
+  EXPECT_EQ(report["benchmark"], "train-step");
+  ASSERT_EQ(report["rows"].size(), 2U);
+  for (const auto& row : report["rows"]) {
+    EXPECT_EQ(row["optimizer_bytes"], 0);
+    EXPECT_GT(row["sgemm_gflops"]["median"].get<double>(), 0);
+    EXPECT_GT(row["forward_backward_fraction"]["median"].get<double>(), row["step_fraction"]["median"].get<double>());
+  }
+}
+
+}  // namespace
+}  // namespace matrixfsdp
