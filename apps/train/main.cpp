@@ -1,8 +1,9 @@
-#include <cstdio>
+#include <exception>
 
 #include <fmt/format.h>
 
 #include <matrixfsdp/comm/session.hpp>
+#include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/linalg/blas.hpp>
 
 #include "apps/train/options.hpp"

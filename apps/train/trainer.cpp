@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <matrixfsdp/comm/mpi.hpp>
 #include <matrixfsdp/core/error.hpp>
 
 #include "apps/train/verify.hpp"
@@ -33,7 +34,7 @@ Trainer::Trainer(Communicator& communicator, const Options& options, const Data&
       data_(data),
       replica_(std::make_unique<Replica>(communicator, options, plan_for(options, communicator.size()))) {
   if (options_.verify) {
-    reference_communicator_ = std::make_unique<Communicator>(communicator.duplicate());
+    reference_communicator_ = std::make_unique<Communicator>(mpi::duplicate(communicator));
     Options replicated = options_;
     replicated.strategy = Strategy::ddp;
     reference_ =

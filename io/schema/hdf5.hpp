@@ -19,9 +19,9 @@ class QuietErrors {
   QuietErrors& operator=(const QuietErrors&) = delete;
 
  private:
-  bool taken_ = false;
   H5E_auto2_t function_ = nullptr;
   void* data_ = nullptr;
+  bool taken_;  // after the two that its initializer fills
 };
 
 /// Owns an HDF5 identifier.

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <exception>
 #include <optional>
@@ -126,14 +128,13 @@ Session Session::start(int& argc, char**& argv, const SessionOptions& options) {
                                     "Kokkos started before",
                                     initialized != 0 ? "MPI" : "Kokkos"));
   }
-  if (options.threads < 1) {
-    throw InputError(fmt::format("{} threads: expected at least 1", options.threads));
-  }
   int provided = MPI_THREAD_SINGLE;
   mpi::check(MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
   mpi::check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   if (provided < MPI_THREAD_FUNNELED) throw CommunicationError(thread_level_error(provided));
 
+  // From here on run_main knows the rank, so that one line is told.
+  if (options.threads < 1) throw InputError(fmt::format("{} threads: expected at least 1", options.threads));
   auto implementation = std::make_unique<Implementation>(options);
   implementation->check_launcher();
   implementation->find_neighbours(MPI_COMM_WORLD);

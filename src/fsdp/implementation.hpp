@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,9 @@ namespace matrixfsdp {
 
 struct ShardedModel::Implementation {
   Implementation(Communicator& communicator, ModelSpec model, Plan plan, const ShardedModelOptions& options);
+  /// Waits for a prefetch that is under way, because messages still land in its storage; while an exception unwinds it
+  /// leaves that storage allocated instead.
+  ~Implementation();
 
   // storage.cpp: what is allocated, once, by the constructor
   void allocate();
@@ -56,6 +60,7 @@ struct ShardedModel::Implementation {
   std::vector<Tensor<float>> kept_storage;
   std::vector<Tensor<float>> gradient_storage;  ///< the shared buffer first, then those of kept units
   Tensor<float> shared_sums;
+  int exceptions_at_start = std::uncaught_exceptions();
   std::int64_t shared_gradient_unit = -1;  ///< unit that uses the shared gradient buffer now
   std::vector<ParameterView> resident_views;
   std::vector<ParameterView> trainable_views;

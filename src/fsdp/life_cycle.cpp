@@ -100,6 +100,26 @@ void ShardedModel::Implementation::weights_changed() {
   }
 }
 
+ShardedModel::Implementation::~Implementation() {
+  bool complete = true;
+  for (Unit& unit : units) {
+    if (unit.state != UnitState::unsharding) continue;
+    try {
+      if (std::uncaught_exceptions() > exceptions_at_start) {
+        complete = false;
+      } else {
+        unit.unsharding.wait();
+      }
+    } catch (const Error&) {
+      complete = false;
+    }
+  }
+  if (complete) return;
+  auto* storage = new std::vector<Tensor<float>>(slots);  // never freed: a message may still arrive there
+  storage->insert(storage->end(), kept_storage.begin(), kept_storage.end());
+  for (const Unit& unit : units) storage->push_back(unit.weight_shard);
+}
+
 void ShardedModel::Implementation::poll() {
   for (Unit& unit : units) {
     if (unit.state == UnitState::unsharding) unit.unsharding.test();

@@ -1,7 +1,7 @@
-#include <matrixfsdp/nn/attention.hpp>
-
 #include <algorithm>
 #include <cmath>
+
+#include <matrixfsdp/nn/attention.hpp>
 
 #include "nn/attention_kernels.hpp"
 

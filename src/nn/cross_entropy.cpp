@@ -1,8 +1,7 @@
-#include <matrixfsdp/nn/cross_entropy.hpp>
-
 #include <algorithm>
 
 #include <matrixfsdp/core/error.hpp>
+#include <matrixfsdp/nn/cross_entropy.hpp>
 
 #include "nn/fast_math.hpp"
 #include "nn/row_kernel.hpp"
@@ -10,9 +9,9 @@
 namespace matrixfsdp::nn {
 namespace detail {
 
-/// Losses of the rows. Where `scale` is not zero, the logits become the gradient scale (softmax - one at the target).
+/// Losses of the rows; the logits are overwritten. With `gradient` they become scale (softmax - one at the target).
 template <class T>
-void cross_entropy_rows(MatrixView<T> logits, const std::int32_t* target, T scale, double* losses) {
+void cross_entropy_rows(MatrixView<T> logits, const std::int32_t* target, bool gradient, T scale, double* losses) {
   for_rows(
       "matrixfsdp::nn::cross_entropy", logits.rows, KOKKOS_LAMBDA(const Row& row, const std::int64_t r) {
         T* const values = logits.data + r * logits.stride;
@@ -24,10 +23,10 @@ void cross_entropy_rows(MatrixView<T> logits, const std::int32_t* target, T scal
           return e;
         });
         const auto factor = static_cast<T>(static_cast<double>(scale) / sum);
-        if (scale != T{0}) row.for_each(logits.cols, [&](std::int64_t i) { values[i] *= factor; });
+        if (gradient) row.for_each(logits.cols, [&](std::int64_t i) { values[i] *= factor; });
         row.once([&]() {
           losses[r] = ::log(sum) + (static_cast<double>(largest) - static_cast<double>(of_target));
-          values[target[r]] -= scale;
+          if (gradient) values[target[r]] -= scale;
         });
       });
 }
@@ -36,11 +35,11 @@ void cross_entropy_rows(MatrixView<T> logits, const std::int32_t* target, T scal
 
 namespace {
 
-/// after_block(first row, rows, their gradients) where scale is not zero.
+/// after_block(first row, rows, what cross_entropy_rows made of their logits).
 template <class T, class AfterBlock>
 double blocks_of_rows(MatrixView<const T> x, MatrixView<const T> weight, const TensorView<std::int32_t>& targets,
-                      T scale, const TensorView<T>& logits, const TensorView<double>& losses, Products& products,
-                      const AfterBlock& after_block) {
+                      bool gradient, T scale, const TensorView<T>& logits, const TensorView<double>& losses,
+                      Products& products, const AfterBlock& after_block) {
   const std::int64_t block = static_cast<std::int64_t>(logits.extent(0)) / weight.rows;
   require(block > 0, "linear_cross_entropy: the scratch of the logits must hold one row");
   for (std::int64_t first = 0; first < x.rows; first += block) {
@@ -48,7 +47,7 @@ double blocks_of_rows(MatrixView<const T> x, MatrixView<const T> weight, const T
     const MatrixView<T> block_logits(logits.data(), count, weight.rows);
     products.multiply<T>(linalg::Op::none, linalg::Op::transpose, T{1}, x.row_block(first, count), weight, T{0},
                          block_logits);
-    detail::cross_entropy_rows<T>(block_logits, targets.data() + first, scale, losses.data() + first);
+    detail::cross_entropy_rows<T>(block_logits, targets.data() + first, gradient, scale, losses.data() + first);
     products.poll();
     after_block(first, count, block_logits);
   }
@@ -64,25 +63,24 @@ template <class T>
 double linear_cross_entropy(MatrixView<const std::type_identity_t<T>> x,
                             MatrixView<const std::type_identity_t<T>> weight, TensorView<std::int32_t> targets,
                             TensorView<T> logits, TensorView<double> losses, Products& products) {
-  return blocks_of_rows<T>(x, weight, targets, T{0}, logits, losses, products,
+  return blocks_of_rows<T>(x, weight, targets, false, T{0}, logits, losses, products,
                            [](std::int64_t, std::int64_t, MatrixView<const T>) {});
 }
 
 template <class T>
 double linear_cross_entropy_backward(MatrixView<const std::type_identity_t<T>> x,
-                                     MatrixView<const std::type_identity_t<T>> weight,
-                                     TensorView<std::int32_t> targets, T scale, MatrixView<std::type_identity_t<T>> dx,
-                                     TensorView<T> weight_gradient, TensorView<T> logits, TensorView<double> losses,
-                                     Products& products) {
-  return blocks_of_rows<T>(
-      x, weight, targets, scale, logits, losses, products,
-      [&](std::int64_t first, std::int64_t count, MatrixView<const T> d_logits) {
-        products.multiply<T>(linalg::Op::none, linalg::Op::none, T{1}, d_logits, weight, T{0},
-                             dx.row_block(first, count));
-        if (weight_gradient.extent(0) == 0) return;
-        products.multiply<T>(linalg::Op::transpose, linalg::Op::none, T{1}, d_logits, x.row_block(first, count), T{1},
-                             MatrixView<T>(weight_gradient.data(), weight.rows, weight.cols));
-      });
+                                     MatrixView<const std::type_identity_t<T>> weight, TensorView<std::int32_t> targets,
+                                     T scale, MatrixView<std::type_identity_t<T>> dx, TensorView<T> weight_gradient,
+                                     TensorView<T> logits, TensorView<double> losses, Products& products) {
+  return blocks_of_rows<T>(x, weight, targets, true, scale, logits, losses, products,
+                           [&](std::int64_t first, std::int64_t count, MatrixView<const T> d_logits) {
+                             products.multiply<T>(linalg::Op::none, linalg::Op::none, T{1}, d_logits, weight, T{0},
+                                                  dx.row_block(first, count));
+                             if (weight_gradient.extent(0) == 0) return;
+                             products.multiply<T>(linalg::Op::transpose, linalg::Op::none, T{1}, d_logits,
+                                                  x.row_block(first, count), T{1},
+                                                  MatrixView<T>(weight_gradient.data(), weight.rows, weight.cols));
+                           });
 }
 
 #define MATRIXFSDP_INSTANTIATE(T)                                                                                      \

@@ -49,10 +49,10 @@ void embedding_backward(TensorView<std::int32_t> ids, MatrixView<const std::type
       });
 }
 
-#define MATRIXFSDP_INSTANTIATE(T)                                                                                     \
+#define MATRIXFSDP_INSTANTIATE(T)                                                                                      \
   template void embedding_forward<T>(TensorView<std::int32_t>, MatrixView<const T>, MatrixView<const T>, std::int64_t, \
-                                     MatrixView<T>);                                                                  \
-  template void embedding_backward<T>(TensorView<std::int32_t>, MatrixView<const T>, std::int64_t, MatrixView<T>,     \
+                                     MatrixView<T>);                                                                   \
+  template void embedding_backward<T>(TensorView<std::int32_t>, MatrixView<const T>, std::int64_t, MatrixView<T>,      \
                                       MatrixView<T>);
 MATRIXFSDP_INSTANTIATE(float)
 MATRIXFSDP_INSTANTIATE(double)

@@ -31,13 +31,13 @@ void layer_norm_backward(MatrixView<const std::type_identity_t<T>> x, TensorView
                                        residual, dx);
 }
 
-#define MATRIXFSDP_INSTANTIATE(T)                                                                                     \
+#define MATRIXFSDP_INSTANTIATE(T)                                                                                      \
   template void layer_norm_forward<T>(MatrixView<const T>, TensorView<T>, TensorView<T>, MatrixView<T>, TensorView<T>, \
-                                      TensorView<T>);                                                                 \
-  template void layer_norm_apply<T>(MatrixView<const T>, TensorView<T>, TensorView<T>, TensorView<T>, TensorView<T>,  \
-                                    MatrixView<T>);                                                                   \
-  template void layer_norm_backward<T>(MatrixView<const T>, TensorView<T>, TensorView<T>, TensorView<T>,              \
-                                       MatrixView<const T>, MatrixView<const T>, MatrixView<T>, TensorView<T>,        \
+                                      TensorView<T>);                                                                  \
+  template void layer_norm_apply<T>(MatrixView<const T>, TensorView<T>, TensorView<T>, TensorView<T>, TensorView<T>,   \
+                                    MatrixView<T>);                                                                    \
+  template void layer_norm_backward<T>(MatrixView<const T>, TensorView<T>, TensorView<T>, TensorView<T>,               \
+                                       MatrixView<const T>, MatrixView<const T>, MatrixView<T>, TensorView<T>,         \
                                        TensorView<T>);
 MATRIXFSDP_INSTANTIATE(float)
 MATRIXFSDP_INSTANTIATE(double)

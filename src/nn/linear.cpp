@@ -66,12 +66,12 @@ void linear_weight_gradient(MatrixView<const std::type_identity_t<T>> dy, Matrix
   detail::add_bias_gradient<T>(dy, bias_gradient);
 }
 
-#define MATRIXFSDP_INSTANTIATE(T)                                                                                    \
+#define MATRIXFSDP_INSTANTIATE(T)                                                                                     \
   template void linear_forward<T>(MatrixView<const T>, MatrixView<const T>, TensorView<T>, MatrixView<T>, Products&); \
-  template void linear_residual_forward<T>(MatrixView<const T>, MatrixView<const T>, TensorView<T>,                  \
-                                           MatrixView<const T>, MatrixView<T>, Products&);                           \
-  template void linear_input_gradient<T>(MatrixView<const T>, MatrixView<const T>, MatrixView<T>, Products&);        \
-  template void linear_weight_gradient<T>(MatrixView<const T>, MatrixView<const T>, TensorView<T>, TensorView<T>,    \
+  template void linear_residual_forward<T>(MatrixView<const T>, MatrixView<const T>, TensorView<T>,                   \
+                                           MatrixView<const T>, MatrixView<T>, Products&);                            \
+  template void linear_input_gradient<T>(MatrixView<const T>, MatrixView<const T>, MatrixView<T>, Products&);         \
+  template void linear_weight_gradient<T>(MatrixView<const T>, MatrixView<const T>, TensorView<T>, TensorView<T>,     \
                                           Products&);
 MATRIXFSDP_INSTANTIATE(float)
 MATRIXFSDP_INSTANTIATE(double)

@@ -25,7 +25,8 @@ void norm_statistics(const char* label, MatrixView<const T> x, NormStatistics<T>
         const T* const values = x.data + r * x.stride;
         const auto count = static_cast<double>(x.cols);
         T mean = 0;
-        if (with_mean) mean = static_cast<T>(row.template sum<T>(x.cols, [&](std::int64_t i) { return values[i]; }) / count);
+        if (with_mean)
+          mean = static_cast<T>(row.template sum<T>(x.cols, [&](std::int64_t i) { return values[i]; }) / count);
         const double squares = row.template sum<T>(x.cols, [&](std::int64_t i) {
           const T centred = with_mean ? values[i] - mean : values[i];
           return centred * centred;
@@ -68,12 +69,12 @@ void norm_input_gradient(const char* label, MatrixView<const T> x, const T* weig
         const auto count = static_cast<double>(x.cols);
         T mean_g = 0;
         if (with_mean) {
-          mean_g = static_cast<T>(
-              row.template sum<T>(x.cols, [&](std::int64_t i) { return gradient[i] * weight[i]; }) / count);
+          mean_g = static_cast<T>(row.template sum<T>(x.cols, [&](std::int64_t i) { return gradient[i] * weight[i]; }) /
+                                  count);
         }
-        const auto mean_gn = static_cast<T>(
-            row.template sum<T>(x.cols, [&](std::int64_t i) { return gradient[i] * weight[i] * ((in[i] - mean) * inverse); }) /
-            count);
+        const auto mean_gn = static_cast<T>(row.template sum<T>(x.cols, [&](std::int64_t i) {
+          return gradient[i] * weight[i] * ((in[i] - mean) * inverse);
+        }) / count);
         if (base == nullptr) {
           row.for_each(x.cols, [&](std::int64_t i) {
             out[i] = inverse * (gradient[i] * weight[i] - mean_g - (in[i] - mean) * inverse * mean_gn);

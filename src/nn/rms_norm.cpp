@@ -28,10 +28,10 @@ void rms_norm_backward(MatrixView<const std::type_identity_t<T>> x, TensorView<T
                                         residual, dx);
 }
 
-#define MATRIXFSDP_INSTANTIATE(T)                                                                                    \
-  template void rms_norm_forward<T>(MatrixView<const T>, TensorView<T>, MatrixView<T>, TensorView<T>);               \
-  template void rms_norm_apply<T>(MatrixView<const T>, TensorView<T>, TensorView<T>, MatrixView<T>);                 \
-  template void rms_norm_backward<T>(MatrixView<const T>, TensorView<T>, TensorView<T>, MatrixView<const T>,         \
+#define MATRIXFSDP_INSTANTIATE(T)                                                                            \
+  template void rms_norm_forward<T>(MatrixView<const T>, TensorView<T>, MatrixView<T>, TensorView<T>);       \
+  template void rms_norm_apply<T>(MatrixView<const T>, TensorView<T>, TensorView<T>, MatrixView<T>);         \
+  template void rms_norm_backward<T>(MatrixView<const T>, TensorView<T>, TensorView<T>, MatrixView<const T>, \
                                      MatrixView<const T>, MatrixView<T>, TensorView<T>);
 MATRIXFSDP_INSTANTIATE(float)
 MATRIXFSDP_INSTANTIATE(double)

@@ -1,8 +1,7 @@
-#include <matrixfsdp/nn/rotary.hpp>
-
 #include <cmath>
 
 #include <matrixfsdp/core/error.hpp>
+#include <matrixfsdp/nn/rotary.hpp>
 
 #include "nn/row_kernel.hpp"
 

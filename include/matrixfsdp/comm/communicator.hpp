@@ -66,6 +66,7 @@ class Communicator {
   struct Implementation;  ///< of the backend
   explicit Communicator(std::unique_ptr<Implementation> implementation);
   [[nodiscard]] Implementation& implementation() { return *implementation_; }
+  [[nodiscard]] const Implementation& implementation() const { return *implementation_; }
 
  private:
   std::unique_ptr<Implementation> implementation_;

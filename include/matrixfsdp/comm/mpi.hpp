@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 #include <mpi.h>
 
 #include <matrixfsdp/comm/communicator.hpp>
@@ -18,5 +20,11 @@ Communicator duplicate(MPI_Comm comm, std::chrono::milliseconds deadline = std::
 /// inside a larger mesh. MPI has no non-blocking split: all ranks meet within `deadline` first, then MPI_Comm_split blocks
 /// for as long as it takes.
 Communicator split(MPI_Comm comm, int color, int key, std::chrono::milliseconds deadline = std::chrono::seconds(300));
+
+/// Over the ranks of `communicator`, with its deadline: messages and byte counts of its own.
+Communicator duplicate(const Communicator& communicator);
+
+/// "MPICH 4.0.2": the library that this process runs with. May be called before MPI is started.
+std::string library_description();
 
 }  // namespace matrixfsdp::mpi

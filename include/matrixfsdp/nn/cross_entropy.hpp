@@ -19,9 +19,8 @@ double linear_cross_entropy(MatrixView<const std::type_identity_t<T>> x,
 /// skipped).
 template <class T>
 double linear_cross_entropy_backward(MatrixView<const std::type_identity_t<T>> x,
-                                     MatrixView<const std::type_identity_t<T>> weight,
-                                     TensorView<std::int32_t> targets, T scale, MatrixView<std::type_identity_t<T>> dx,
-                                     TensorView<T> weight_gradient, TensorView<T> logits, TensorView<double> losses,
-                                     Products& products);
+                                     MatrixView<const std::type_identity_t<T>> weight, TensorView<std::int32_t> targets,
+                                     T scale, MatrixView<std::type_identity_t<T>> dx, TensorView<T> weight_gradient,
+                                     TensorView<T> logits, TensorView<double> losses, Products& products);
 
 }  // namespace matrixfsdp::nn

@@ -45,13 +45,16 @@ class Transformer {
   void block_backward(std::int64_t layer, const UnitTensors<T>& weights, UnitTensors<T>& gradient);
   void embed_backward(UnitTensors<T>& root_gradient, const std::vector<std::int32_t>& tokens);
 
-  /// Logits of the last position of each sequence after embed and all block_forward: micro_batch x vocabulary, for
-  /// sampling.
+  /// Logits of one position of each sequence after embed and all block_forward: micro_batch x vocabulary, for sampling.
+  /// Later tokens do not matter, so a context shorter than the sequence may be filled up with anything.
+  void logits(const UnitTensors<T>& root, std::int64_t position, Tensor<T>& logits);
+  /// logits of the last position.
   void last_logits(const UnitTensors<T>& root, Tensor<T>& logits);
 
   /// Bytes of activations and scratch, all allocated by the constructor.
   [[nodiscard]] std::int64_t activation_bytes() const;
-  /// FLOPs of matrix products done so far, recomputation apart.
+  /// FLOPs of matrix products done so far, recomputation apart. Recomputation are the blocks' forward passes under
+  /// `recompute`, and always the attention scores, which backward computes again block by block.
   [[nodiscard]] std::int64_t product_flops() const;
   [[nodiscard]] std::int64_t recompute_flops() const;
   /// Called between kernels, so that transfers make progress while this rank computes. May be empty.

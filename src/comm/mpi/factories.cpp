@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include <matrixfsdp/comm/mpi.hpp>
@@ -43,6 +45,12 @@ Communicator duplicate(MPI_Comm comm, std::chrono::milliseconds deadline) {
   return own(*copy);
 }
 
+Communicator duplicate(const Communicator& communicator) {
+  Communicator copy = duplicate(communicator.implementation().channel->comm, communicator.deadline());
+  copy.set_deadline(communicator.deadline());
+  return copy;
+}
+
 Communicator split(MPI_Comm comm, int color, int key, std::chrono::milliseconds deadline) {
   require_usable(comm, "split");
   if (color < 0) throw ContractError(fmt::format("split: color {}: expected color >= 0", color));
@@ -55,6 +63,17 @@ Communicator split(MPI_Comm comm, int color, int key, std::chrono::milliseconds 
   MPI_Comm part = MPI_COMM_NULL;
   check(MPI_Comm_split(comm, color, key, &part), "MPI_Comm_split");
   return own(part);
+}
+
+std::string library_description() {
+  std::string text(MPI_MAX_LIBRARY_VERSION_STRING, '\0');
+  int length = 0;
+  if (MPI_Get_library_version(text.data(), &length) != MPI_SUCCESS) return "MPI, version unknown";
+  text.resize(static_cast<std::size_t>(length));
+  // MPICH tells its whole configuration, line by line: the first line is the name and the version.
+  text.resize(std::min(text.size(), text.find('\n')));
+  text.erase(std::remove(text.begin(), text.end(), '\t'), text.end());
+  return text;
 }
 
 }  // namespace matrixfsdp::mpi

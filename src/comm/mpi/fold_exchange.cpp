@@ -23,8 +23,9 @@ class FoldExchange final : public Exchange {
         chunk_(even_chunk(size_of_unit, rank(), size())),
         own_(buffer + chunk_.begin),
         sums_(sums),
-        stride_(std::min(2 * exchange_block, chunk_.size())),
-        staging_(make_tensor<float>("matrixfsdp::fold_staging", (size() - 1) * stride_)) {
+        stride_(std::min(2 * exchange_block, chunk_.size())) {
+    const std::int64_t staging = (size() - 1) * stride_;
+    if (staging > 0) staging_ = make_tensor<float>("matrixfsdp::fold_staging", staging);
     for (int i = 1; i < size(); ++i) {
       const int to = (rank() + i) % size();
       const Interval theirs = even_chunk(size_of_unit, to, size());

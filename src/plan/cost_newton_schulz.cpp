@@ -1,0 +1,75 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <matrixfsdp/core/error.hpp>
+#include <matrixfsdp/plan/cost.hpp>
+
+namespace matrixfsdp {
+namespace {
+
+// Up to 2^62 elements and any number of steps: products do not fit 64 bits before they are checked.
+__extension__ using Wide = __int128;
+
+// Steps after which `gram` computes X <- Q X and starts again from the new X, because rounding errors of R grow.
+constexpr int restart_after = 2;
+
+/// Products of the iteration on X of m x n, m <= n; a multiply-add is 2 FLOPs. Element-wise work is not counted.
+struct Products {
+  Products(std::int64_t rows, std::int64_t cols) {
+    const Wide m = std::min(rows, cols);
+    const Wide n = std::max(rows, cols);
+    gram = m * (m + 1) * n;
+    square = m * (m + 1) * m;
+    small = 2 * m * m * m;
+    apply = 2 * m * m * n;
+  }
+
+  Wide gram;    ///< X X^T: one triangle (syrk)
+  Wide square;  ///< A A with A symmetric = A A^T: one triangle (syrk)
+  Wide
+      small;  ///< of two different symmetric m x m matrices: in full by gemm, BLAS has no fast routine for one triangle
+  Wide apply;  ///< m x m times m x n (gemm)
+};
+
+/// steps x ( A = X X^T;  B = b A + c A^2;  X <- a X + B X )
+Wide standard(const Products& flops, Wide steps) {
+  return steps * (flops.gram + flops.square + flops.apply);
+}
+
+/// R = X X^T, Q = I;  steps x ( Z = b R + c R^2;  Q <- a Q + Q Z;  RZ = a R + R Z;  R <- a RZ + Z RZ );  X <- Q X
+/// where the first step needs no product for Q, and the last one no new R.
+Wide gram_run(const Products& flops, Wide steps) {
+  return flops.gram + steps * flops.square + (steps - 1) * (flops.small + 2 * flops.small) + flops.apply;
+}
+
+}  // namespace
+
+std::int64_t newton_schulz_flops(std::int64_t rows, std::int64_t cols, int steps, NewtonSchulzAlgorithm algorithm) {
+  if (rows < 0 || cols < 0 || steps < 1) {
+    throw ContractError(
+        fmt::format("newton_schulz_flops of {} x {} in {} steps: expected extents of at least 0 and at least 1 step",
+                    rows, cols, steps));
+  }
+  if (rows == 0 || cols == 0) return 0;
+  const Products products(rows, cols);
+  Wide flops = 0;
+  switch (resolve(algorithm, rows, cols)) {
+    case NewtonSchulzAlgorithm::gram:
+      flops = steps > restart_after ? gram_run(products, restart_after) + gram_run(products, steps - restart_after)
+                                    : gram_run(products, steps);
+      break;
+    case NewtonSchulzAlgorithm::gram_no_restart:
+      flops = gram_run(products, steps);
+      break;
+    default:
+      flops = standard(products, steps);
+  }
+  if (flops > Wide{1} << 62) {
+    throw InputError(
+        fmt::format("matrix of {} x {}: {} Newton-Schulz steps need more than 2^62 FLOPs", rows, cols, steps));
+  }
+  return static_cast<std::int64_t>(flops);
+}
+
+}  // namespace matrixfsdp

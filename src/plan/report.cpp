@@ -1,0 +1,84 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <matrixfsdp/core/error.hpp>
+#include <matrixfsdp/plan/report.hpp>
+
+#include "plan/window.hpp"
+#include "plan/workload.hpp"
+
+namespace matrixfsdp {
+namespace {
+
+/// Maximum over mean; 1 where there is nothing.
+double imbalance(const std::vector<RankLoad>& ranks, std::int64_t RankLoad::*figure) {
+  std::int64_t most = 0;
+  double sum = 0;
+  for (const RankLoad& rank : ranks) {
+    most = std::max(most, rank.*figure);
+    sum += static_cast<double>(rank.*figure);
+  }
+  return sum > 0 ? static_cast<double>(most) * static_cast<double>(ranks.size()) / sum : 1.0;
+}
+
+/// max(mean, largest) / mean
+double lower_bound(std::int64_t total, std::int64_t largest, int world_size) {
+  if (total <= 0) return 1.0;
+  return std::max(1.0, static_cast<double>(largest) * world_size / static_cast<double>(total));
+}
+
+/// What each rank holds of one parameter list, segment by segment.
+void add_segments(const UnitSpec& unit, const MatrixShard& weights, const OptimizerCost& cost,
+                  std::vector<RankLoad>& ranks) {
+  for (const Segment& segment : weights.segments) {
+    const ParameterSpec& parameter = unit.parameters[segment.parameter];
+    RankLoad& rank = ranks[static_cast<std::size_t>(segment.rank)];
+    rank.owned_bytes += segment.elements.size() * resident_bytes_per_element(parameter, cost);
+    if (kind_of(parameter) == ParameterKind::matrix) {
+      rank.flops += step_flops(parameter, cost);
+      ++rank.matrices;
+    } else {
+      // A tail's work is the same for each of its elements.
+      rank.flops += step_flops(parameter, cost) / element_count(parameter.shape) * segment.elements.size();
+    }
+  }
+}
+
+}  // namespace
+
+PlanReport report(const ModelSpec& model, const Plan& plan, const MemoryOptions& options) {
+  if (options.prefetch < 0 || options.passes < 1) {
+    throw ContractError(fmt::format("plan report for prefetch {} and {} passes: expected at least 0 and at least 1",
+                                    options.prefetch, options.passes));
+  }
+  validate(model, plan);
+  const detail::Workload workload = detail::make_workload(model, plan.world_size, options.optimizer, false);
+  PlanReport result;
+  result.replicated_bytes = workload.total.bytes;
+  result.ranks.resize(static_cast<std::size_t>(plan.world_size));
+  for (std::size_t u = 0; u < plan.units.size(); ++u) {
+    result.gamma.push_back(plan.units[u].gamma);
+    if (!plan.replicated) add_segments(model.units[u], plan.units[u].weights, options.optimizer, result.ranks);
+  }
+  for (int rank = 0; rank < plan.world_size; ++rank) {
+    RankLoad& load = result.ranks[static_cast<std::size_t>(rank)];
+    load.rank = rank;
+    load.window_bytes = detail::window_bytes(model, plan, rank, options);
+    if (plan.replicated) {
+      load.owned_bytes = workload.total.bytes;
+      load.flops = workload.total.flops;
+      load.matrices = static_cast<std::int64_t>(workload.matrices.size());
+    }
+    if (load.matrices == 0) ++result.spare_ranks;
+  }
+  result.imbalance_bytes = imbalance(result.ranks, &RankLoad::owned_bytes);
+  result.imbalance_flops = imbalance(result.ranks, &RankLoad::flops);
+  if (!plan.replicated) {
+    result.lower_bound_bytes = lower_bound(workload.total.bytes, workload.largest.bytes, plan.world_size);
+    result.lower_bound_flops = lower_bound(workload.total.flops, workload.largest.flops, plan.world_size);
+  }
+  return result;
+}
+
+}  // namespace matrixfsdp

@@ -1,0 +1,1 @@
+matrixfsdp_add_unit_tests(plan LINK matrixfsdp_plan)

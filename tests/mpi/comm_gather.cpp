@@ -1,0 +1,145 @@
+#include <cmath>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include <matrixfsdp/core/error.hpp>
+
+#include "support/comm_tables.hpp"
+#include "support/mpi_world.hpp"
+
+namespace matrixfsdp {
+namespace {
+
+using testing::all_tables;
+using testing::value_at;
+using testing::world;
+
+const OperationLabel label{"unshard", "block.0", "forward"};
+
+/// This rank's shard of the buffer whose element i is value_at(stream, i).
+Tensor<float> shard_of(const SegmentTable& table, std::uint64_t stream) {
+  Tensor<float> shard = make_tensor<float>("shard", table.shard_size(world().rank()));
+  std::int64_t done = 0;
+  for (const Interval& interval : table.intervals[static_cast<std::size_t>(world().rank())]) {
+    for (std::int64_t i = interval.begin; i < interval.end; ++i) {
+      shard(static_cast<std::size_t>(done++)) = value_at(stream, i);
+    }
+  }
+  return shard;
+}
+
+Tensor<float> nan_buffer(std::int64_t count) {
+  Tensor<float> buffer = make_tensor<float>("buffer", count);
+  Kokkos::deep_copy(buffer, std::numeric_limits<float>::quiet_NaN());
+  return buffer;
+}
+
+void expect_values(const Tensor<float>& buffer, std::uint64_t stream, const std::string& name) {
+  for (std::size_t i = 0; i < buffer.size(); ++i) {
+    ASSERT_EQ(buffer(i), value_at(stream, static_cast<std::int64_t>(i))) << name << ", element " << i;
+  }
+}
+
+// CASES 1, 8, 44, 45: any table, empty shards too; each rank sends its shard to each other rank, and not a byte more.
+TEST(CommGather, every_table_arrives_in_place_with_exact_bytes) {
+  for (const auto& [name, table] : all_tables(world().size())) {
+    const Tensor<float> shard = shard_of(table, 1);
+    const Tensor<float> buffer = nan_buffer(table.size);
+    const ByteCounts before = world().bytes();
+    gather(world(), Purpose::unshard, table, shard, buffer, label).wait();
+    expect_values(buffer, 1, name);
+    EXPECT_EQ(world().bytes()[Purpose::unshard] - before[Purpose::unshard],
+              4 * table.shard_size(world().rank()) * (world().size() - 1))
+        << name;
+    EXPECT_EQ(world().bytes().total() - before.total(), 4 * table.shard_size(world().rank()) * (world().size() - 1))
+        << name;
+  }
+}
+
+// A running request does not disturb others: all tables twice at the same time, completed in another order than started.
+TEST(CommGather, many_gathers_under_way_at_once_keep_apart) {
+  const auto tables = all_tables(world().size());
+  std::vector<Tensor<float>> shards;
+  std::vector<Tensor<float>> buffers;
+  std::vector<Request> requests;
+  for (std::size_t i = 0; i < 2 * tables.size(); ++i) {
+    const SegmentTable& table = tables[i % tables.size()].table;
+    shards.push_back(shard_of(table, i));
+    buffers.push_back(nan_buffer(table.size));
+    requests.push_back(gather(world(), Purpose::unshard, table, shards[i], buffers[i], label));
+  }
+  world().barrier({"barrier between", "", ""});
+  for (std::size_t i = requests.size(); i-- > 0;) {
+    requests[i].wait();
+    EXPECT_TRUE(requests[i].test());
+  }
+  for (std::size_t i = 0; i < buffers.size(); ++i) expect_values(buffers[i], i, tables[i % tables.size()].name);
+}
+
+// A late rank: the others' requests make progress only by test(), and stay incomplete until it has come.
+TEST(CommGather, test_alone_completes_a_gather) {
+  const SegmentTable table = testing::dealt_table(world().size(), 5, 10);
+  const Tensor<float> shard = shard_of(table, 3);
+  const Tensor<float> buffer = nan_buffer(table.size);
+  Request request = gather(world(), Purpose::unshard, table, shard, buffer, label);
+  const auto end = std::chrono::steady_clock::now() + world().deadline();
+  while (!request.test()) {
+    ASSERT_LT(std::chrono::steady_clock::now(), end);
+    Kokkos::fence();
+  }
+  expect_values(buffer, 3, "polled");
+}
+
+TEST(CommGather, a_single_rank_may_gather_in_place) {
+  if (world().size() > 1) return;
+  const SegmentTable table = even_table(100, 1);
+  const Tensor<float> shard = shard_of(table, 4);
+  gather(world(), Purpose::unshard, table, shard, shard, label).wait();
+  expect_values(shard, 4, "in place");
+}
+
+TEST(CommGather, wrong_sizes_and_tables_are_refused_before_anything_is_sent) {
+  const SegmentTable table = even_table(40, world().size());
+  const Tensor<float> shard = shard_of(table, 1);
+  const Tensor<float> longer = make_tensor<float>("longer", table.shard_size(world().rank()) + 1);
+  const Tensor<float> buffer = nan_buffer(table.size);
+  const Tensor<float> shorter = nan_buffer(table.size - 1);
+  EXPECT_THROW(gather(world(), Purpose::unshard, table, longer, buffer, label), ContractError);
+  EXPECT_THROW(gather(world(), Purpose::unshard, table, shard, shorter, label), ContractError);
+  SegmentTable gap = table;
+  gap.size += 1;
+  EXPECT_THROW(gather(world(), Purpose::unshard, gap, shard, nan_buffer(41), label), ContractError);
+  SegmentTable overlap = table;
+  overlap.intervals.back()[1] = {0, 1};
+  EXPECT_THROW(gather(world(), Purpose::unshard, overlap, shard, buffer, label), ContractError);
+  SegmentTable ranks = table;
+  ranks.intervals.push_back({});
+  EXPECT_THROW(gather(world(), Purpose::unshard, ranks, shard, buffer, label), ContractError);
+  try {
+    gather(world(), Purpose::unshard, table, shard, shorter, label);
+  } catch (const ContractError& error) {
+    EXPECT_STREQ(error.what(), "unshard of unit block.0 (forward): the buffer has 39 elements: expected 40");
+  }
+}
+
+// CASES 43: offsets and counts are 64-bit, and do not overflow where size * rank does.
+TEST(CommGather, the_even_cut_is_exact_for_huge_sizes) {
+  const std::int64_t size = (std::int64_t{1} << 62) - 3;
+  const SegmentTable table = even_table(size, 1000);
+  EXPECT_EQ(table.size, size);
+  std::int64_t position = 0;
+  for (const auto& intervals : table.intervals) {
+    EXPECT_EQ(intervals[0].begin, position);
+    EXPECT_GE(intervals[0].size(), size / 1000);
+    EXPECT_LE(intervals[0].size(), size / 1000 + 1);
+    EXPECT_TRUE(intervals[1].empty());
+    position = intervals[0].end;
+  }
+  EXPECT_EQ(position, size);
+  EXPECT_THROW(even_table(-1, 2), ContractError);
+  EXPECT_THROW(even_table(1, 0), ContractError);
+}
+
+}  // namespace
+}  // namespace matrixfsdp

@@ -1,0 +1,3 @@
+#include <matrixfsdp/core/error.hpp>
+#include "io/dataset/window.hpp"
+#include "window.hpp"

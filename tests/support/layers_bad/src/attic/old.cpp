@@ -1,0 +1,1 @@
+#include <matrixfsdp/core/error.hpp>

@@ -1,0 +1,2 @@
+#include "../views.hpp"
+#include "../../comm/channel.hpp"

@@ -1,0 +1,1 @@
+#  include <Kokkos_Core.hpp>
