@@ -1,6 +1,7 @@
 #include "apps/train/checkpoints.hpp"
 
 #include <filesystem>
+#include <fstream>
 #include <optional>
 
 #include <fmt/format.h>
@@ -80,8 +81,10 @@ void save_checkpoint(Trainer& trainer, double loss) {
 
 std::string latest_checkpoint(const Options& options) {
   if (options.checkpoint_directory.empty()) return {};
-  const auto latest = std::filesystem::path(options.checkpoint_directory) / "latest";
-  return std::filesystem::exists(latest) ? options.checkpoint_directory : std::string();
+  const auto folder = std::filesystem::path(options.checkpoint_directory);
+  std::ifstream latest(folder / "latest");
+  std::string name;
+  return latest >> name ? (folder / name).string() : std::string();
 }
 
 }  // namespace matrixfsdp::train

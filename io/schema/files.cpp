@@ -125,6 +125,13 @@ void write_text_durably(const std::string& path, std::string_view text) {
   flush_to_disk(parent_of(path));
 }
 
+void create_file(const std::string& path) {
+  Descriptor file(path, O_WRONLY | O_CREAT | O_EXCL);
+  file.write(std::string(4096, '\0'));
+  file.flush();
+  file.close();
+}
+
 void flush_to_disk(const std::string& path) {
   Descriptor file(path, O_RDONLY);
   file.flush();

@@ -1,8 +1,14 @@
 #include "io/schema/hdf5.hpp"
 
+#include <algorithm>
 #include <bit>
+#include <string_view>
 
 #include <fmt/format.h>
+#if defined(__linux__)
+#include <sys/mman.h>
+#include <unistd.h>
+#endif
 
 #include <matrixfsdp/core/error.hpp>
 
@@ -15,6 +21,17 @@ herr_t take_first(unsigned /*n*/, const H5E_error2_t* error, void* data) {
   auto& cause = *static_cast<std::string*>(data);
   if (cause.empty() && error->desc != nullptr) cause = error->desc;
   return 0;
+}
+
+/// HDF5 describes a failed system call in two lines with time, addresses and sizes; the system's message is in quotes.
+std::string one_line(std::string cause) {
+  constexpr std::string_view start = "error message = '";
+  if (const std::size_t found = cause.find(start); found != std::string::npos) {
+    cause.erase(0, found + start.size());
+    cause.erase(std::min(cause.find('\''), cause.size()));
+  }
+  std::replace(cause.begin(), cause.end(), '\n', ' ');
+  return cause.empty() ? "HDF5 does not say why" : cause;
 }
 
 }  // namespace
@@ -31,8 +48,7 @@ void throw_hdf5(const Location& location, const char* operation) {
   // Upward: the innermost cause comes first ("No space left on device"), the API call last.
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_first, &cause);
   const std::string where = location.dataset.empty() ? std::string() : fmt::format(", dataset '{}'", location.dataset);
-  throw IoError(fmt::format("'{}'{}: {}: {}", location.path, where, operation,
-                            cause.empty() ? std::string("HDF5 does not say why") : cause));
+  throw IoError(fmt::format("'{}'{}: {}: {}", location.path, where, operation, one_line(cause)));
 }
 
 Handle element_type(DType dtype, const Location& location) {
@@ -53,7 +69,29 @@ Handle file_access(const Location& location) {
 #if H5_VERSION_GE(1, 12, 1) || (H5_VERSION_GE(1, 10, 7) && !H5_VERSION_GE(1, 12, 0))
   check(H5Pset_file_locking(access.get(), 0, 1), location, operation);
 #endif
+  check(H5Pset_sieve_buf_size(access.get(), 0), location, operation);
   return access;
+}
+
+int descriptor_of(const Handle& file, const Location& location) {
+  void* handle = nullptr;
+  check(H5Fget_vfd_handle(file.get(), H5P_DEFAULT, &handle), location, "has no descriptor");
+  return *static_cast<int*>(handle);
+}
+
+void abandon(Handle& file) noexcept {
+  if (file.get() < 0) return;
+#if defined(__linux__)
+  void* handle = nullptr;
+  if (H5Fget_vfd_handle(file.get(), H5P_DEFAULT, &handle) >= 0) {
+    const int memory = ::memfd_create("matrixfsdp", MFD_CLOEXEC);
+    if (memory >= 0) {
+      ::dup2(memory, *static_cast<int*>(handle));
+      ::close(memory);
+    }
+  }
+#endif
+  file.close();
 }
 
 }  // namespace matrixfsdp::io

@@ -75,7 +75,15 @@ inline Handle own(hid_t id, Handle::Close close, const Location& location, const
 Handle element_type(DType dtype, const Location& location);
 
 /// File access without locks: on network file systems they fail (h5py#1082), and a file is written by one process under
-/// a name that no other knows, and only read afterwards.
+/// a name that no other knows, and only read afterwards. Without a sieve buffer: a write that fails must be known from
+/// the write, because a dataset whose closing fails is as bad as a file (see abandon).
 Handle file_access(const Location& location);
+
+/// Descriptor of an open file.
+int descriptor_of(const Handle& file, const Location& location);
+
+/// Closes a file of which a write has failed, and gives up its content. HDF5 keeps a file whose closing fails on its
+/// list of open files although it has freed it, and crashes at exit: so what is left to write goes to memory.
+void abandon(Handle& file) noexcept;
 
 }  // namespace matrixfsdp::io

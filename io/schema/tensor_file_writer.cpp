@@ -1,7 +1,10 @@
+#include <cerrno>
+#include <cstring>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/schema/checksum.hpp>
@@ -60,13 +63,15 @@ TensorFileWriter::TensorFileWriter(std::string path) : implementation_(std::make
   implementation_->path = std::move(path);
   const QuietErrors quiet;
   const Location location{implementation_->path, {}};
-  implementation_->file = own(H5Fcreate(location.path.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, file_access(location).get()),
+  // By us first: a file that HDF5 cannot create leaves objects behind that it stumbles over at exit.
+  create_file(location.path);
+  implementation_->file = own(H5Fcreate(location.path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, file_access(location).get()),
                               H5Fclose, location, "cannot be created");
 }
 
 TensorFileWriter::~TensorFileWriter() {
   const QuietErrors quiet;
-  implementation_->file.close();
+  abandon(implementation_->file);
 }
 
 std::uint64_t TensorFileWriter::write(const std::string& dataset, const TensorInfo& info,
@@ -102,6 +107,10 @@ void TensorFileWriter::close() {
   implementation_->failed = true;
   const QuietErrors quiet;
   check(H5Fflush(implementation_->file.get(), H5F_SCOPE_GLOBAL), location, "cannot be flushed");
+  // Some file systems tell of a failed write only now; when it closes, HDF5 must have nothing to lose.
+  if (::fsync(descriptor_of(implementation_->file, location)) != 0) {
+    throw IoError(fmt::format("'{}': cannot be flushed to disk: {}", location.path, std::strerror(errno)));
+  }
   if (!implementation_->file.close()) throw_hdf5(location, "cannot be closed");
   flush_to_disk(location.path);
 }

@@ -5,57 +5,87 @@
 #include "nn/row_kernel.hpp"
 
 namespace matrixfsdp::nn {
-namespace detail {
+namespace {
+
+using linalg::Op;
 
 // FLOPs of one piece: 4 ms at 125 GFLOP/s. A device gets whole products: there the host polls beside the kernel.
-inline constexpr std::int64_t piece_flops = on_host ? std::int64_t{1} << 29 : std::int64_t{1} << 62;
-
-inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
-  return (a + b - 1) / b;
-}
-
-/// Extent of the pieces of `extent`, a multiple of 64 (whole tiles of the BLAS) and not below `least`, so that no more
-/// than piece_flops are in one where `flops` are in all.
-inline std::int64_t piece_extent(std::int64_t extent, std::int64_t flops, std::int64_t least) {
-  const std::int64_t pieces = std::max<std::int64_t>(1, ceil_div(flops, piece_flops));
-  return std::min(extent, std::max(least, ceil_div(ceil_div(extent, pieces), 64) * 64));
-}
-
-}  // namespace detail
+constexpr std::int64_t piece_flops = detail::on_host ? std::int64_t{1} << 29 : std::int64_t{1} << 62;
+// Below this extent, packing the operands again for each piece would show.
+constexpr std::int64_t least_extent = 256;
 
 template <class T>
-void Products::multiply(linalg::Op op_a, linalg::Op op_b, T alpha, MatrixView<const std::type_identity_t<T>> a,
-                        MatrixView<const std::type_identity_t<T>> b, T beta, MatrixView<std::type_identity_t<T>> c) {
-  const bool plain_a = op_a == linalg::Op::none;
-  const bool plain_b = op_b == linalg::Op::none;
-  const std::int64_t inner = plain_a ? a.cols : a.rows;
-  const std::int64_t flops = 2 * c.rows * c.cols * inner;
-  (recomputing_ ? recompute_flops_ : flops_) += flops;
+struct Product {
+  Op op_a;
+  Op op_b;
+  T alpha;
+  MatrixView<const T> a;
+  MatrixView<const T> b;
+  T beta;
+  MatrixView<T> c;
 
-  // The larger extent of C first; what is still too large then is cut along the sum.
-  const bool by_rows = c.rows >= c.cols;
-  const std::int64_t extent = by_rows ? c.rows : c.cols;
-  const std::int64_t step = std::max<std::int64_t>(1, detail::piece_extent(extent, flops, 256));
-  const std::int64_t step_flops = 2 * step * (by_rows ? c.cols : c.rows) * inner;
-  const std::int64_t inner_step = std::max<std::int64_t>(1, detail::piece_extent(inner, step_flops, 1024));
-  for (std::int64_t begin = 0; begin < extent; begin += step) {
-    const std::int64_t count = std::min(step, extent - begin);
-    const auto a_part = !by_rows ? a : plain_a ? a.row_block(begin, count) : a.col_block(begin, count);
-    const auto b_part = by_rows ? b : plain_b ? b.col_block(begin, count) : b.row_block(begin, count);
-    const auto c_part = by_rows ? c.row_block(begin, count) : c.col_block(begin, count);
-    for (std::int64_t k = 0; k == 0 || k < inner; k += inner_step) {
-      const std::int64_t length = std::min(inner_step, inner - k);
-      linalg::gemm<T>(op_a, op_b, alpha, plain_a ? a_part.col_block(k, length) : a_part.row_block(k, length),
-                      plain_b ? b_part.row_block(k, length) : b_part.col_block(k, length), k == 0 ? beta : T{1},
-                      c_part);
-      poll();
+  [[nodiscard]] std::int64_t inner() const { return op_a == Op::none ? a.cols : a.rows; }
+  [[nodiscard]] std::int64_t flops() const { return 2 * c.rows * c.cols * inner(); }
+
+  [[nodiscard]] Product rows(std::int64_t begin, std::int64_t count) const {
+    Product part = *this;
+    part.a = op_a == Op::none ? a.row_block(begin, count) : a.col_block(begin, count);
+    part.c = c.row_block(begin, count);
+    return part;
+  }
+  [[nodiscard]] Product cols(std::int64_t begin, std::int64_t count) const {
+    Product part = *this;
+    part.b = op_b == Op::none ? b.col_block(begin, count) : b.row_block(begin, count);
+    part.c = c.col_block(begin, count);
+    return part;
+  }
+  /// Terms of the sum: all but the first are added.
+  [[nodiscard]] Product terms(std::int64_t begin, std::int64_t count) const {
+    Product part = *this;
+    part.a = op_a == Op::none ? a.col_block(begin, count) : a.row_block(begin, count);
+    part.b = op_b == Op::none ? b.row_block(begin, count) : b.col_block(begin, count);
+    if (begin > 0) part.beta = T{1};
+    return part;
+  }
+};
+
+/// Cuts the largest extent, in multiples of 64 (whole tiles of the BLAS), until a piece is small enough.
+template <class T>
+void in_pieces(const Product<T>& product, const Products& products) {
+  const std::int64_t inner = product.inner();
+  const std::int64_t largest = std::max({product.c.rows, product.c.cols, inner});
+  const std::int64_t pieces = (product.flops() + piece_flops - 1) / piece_flops;
+  const std::int64_t step = pieces > 1 ? std::max(least_extent, (largest / pieces + 63) / 64 * 64) : largest;
+  if (step >= largest) {
+    linalg::gemm<T>(product.op_a, product.op_b, product.alpha, product.a, product.b, product.beta, product.c);
+    products.poll();
+    return;
+  }
+  for (std::int64_t begin = 0; begin < largest; begin += step) {
+    const std::int64_t count = std::min(step, largest - begin);
+    if (largest == product.c.rows) {
+      in_pieces(product.rows(begin, count), products);
+    } else if (largest == product.c.cols) {
+      in_pieces(product.cols(begin, count), products);
+    } else {
+      in_pieces(product.terms(begin, count), products);
     }
   }
 }
 
-template void Products::multiply<float>(linalg::Op, linalg::Op, float, MatrixView<const float>, MatrixView<const float>,
-                                        float, MatrixView<float>);
-template void Products::multiply<double>(linalg::Op, linalg::Op, double, MatrixView<const double>,
-                                         MatrixView<const double>, double, MatrixView<double>);
+}  // namespace
+
+template <class T>
+void Products::multiply(Op op_a, Op op_b, T alpha, MatrixView<const std::type_identity_t<T>> a,
+                        MatrixView<const std::type_identity_t<T>> b, T beta, MatrixView<std::type_identity_t<T>> c) {
+  const Product<T> product{op_a, op_b, alpha, a, b, beta, c};
+  (recomputing_ ? recompute_flops_ : flops_) += product.flops();
+  in_pieces(product, *this);
+}
+
+template void Products::multiply<float>(Op, Op, float, MatrixView<const float>, MatrixView<const float>, float,
+                                        MatrixView<float>);
+template void Products::multiply<double>(Op, Op, double, MatrixView<const double>, MatrixView<const double>, double,
+                                         MatrixView<double>);
 
 }  // namespace matrixfsdp::nn

@@ -1,10 +1,8 @@
-#include <csignal>
 #include <filesystem>
 #include <set>
 
-#include <sys/resource.h>
-
 #include "support/checkpoint_run.hpp"
+#include "support/full_disk.hpp"
 
 namespace matrixfsdp {
 namespace {
@@ -13,6 +11,7 @@ using testing::assemble;
 using testing::checkpoint_model;
 using testing::CheckpointRun;
 using testing::common_message_of;
+using testing::FullDisk;
 using testing::mentions;
 using testing::on_rank_zero;
 using testing::read_bytes;
@@ -21,26 +20,6 @@ using testing::training_state;
 using testing::world;
 
 namespace fs = std::filesystem;
-
-/// While it lives this process cannot write files of more than `bytes`: a disk that is full.
-class SmallDisk {
- public:
-  explicit SmallDisk(std::uint64_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
-    getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit small{bytes, before_.rlim_max};
-    setrlimit(RLIMIT_FSIZE, &small);
-  }
-  ~SmallDisk() {
-    setrlimit(RLIMIT_FSIZE, &before_);
-    std::signal(SIGXFSZ, handler_);
-  }
-  SmallDisk(const SmallDisk&) = delete;
-  SmallDisk& operator=(const SmallDisk&) = delete;
-
- private:
-  void (*handler_)(int);
-  rlimit before_{};
-};
 
 class Saving : public ::testing::Test {
  protected:
@@ -74,10 +53,10 @@ TEST_F(Saving, OneRankThatFailsFailsAll) {
   const int victim = world().size() - 1;
   const auto before = assemble(folder / "step_00000001");
   {
-    std::optional<SmallDisk> disk;
-    if (world().rank() == victim) disk.emplace(512);
+    std::optional<FullDisk> disk;
+    if (world().rank() == victim) disk.emplace(folder.path(), 4096);
     const std::string message = common_message_of<IoError>(world(), [&] { save(2); });
-    EXPECT_TRUE(mentions(message, {"rank_0000" + std::to_string(victim) + ".h5"}));
+    EXPECT_TRUE(mentions(message, {"rank_0000" + std::to_string(victim) + ".h5", "No space left"}));
     const std::string who = world().size() > 1 ? "rank " + std::to_string(victim) + ":" : "";
     EXPECT_TRUE(mentions(message, {who}));
   }
@@ -91,19 +70,13 @@ TEST_F(Saving, OneRankThatFailsFailsAll) {
 // A full disk at the manifest: rank 0 fails after all files are written.
 TEST_F(Saving, ManifestThatFailsFailsAll) {
   save(1);
-  const auto files = io::read_manifest(folder / "step_00000001").files;
   {
-    // Room for rank 0's own file, and not for a manifest whose configuration is larger.
-    std::optional<SmallDisk> disk;
-    if (world().rank() == 0) disk.emplace(static_cast<std::uint64_t>(files.front().bytes) + 4096);
-    io::TrainingState state = training_state(2);
-    state.configuration =
-        "{\"text\":\"" + std::string(static_cast<std::size_t>(files.front().bytes) + 8192, 'x') + "\"}";
-    EXPECT_TRUE(mentions(common_message_of<IoError>(
-                             world(), [&] { io::save_checkpoint(folder.path(), run.model, *run.optimizer, state); }),
-                         {"manifest.json", "File too large"}));
+    std::optional<FullDisk> disk;
+    if (world().rank() == 0) disk.emplace("manifest.json", 100);
+    EXPECT_TRUE(mentions(common_message_of<IoError>(world(), [&] { save(2); }), {"manifest.json", "No space left"}));
   }
   EXPECT_EQ(entries(), (Names{"latest", "step_00000001"}));
+  EXPECT_EQ(save(2), folder / "step_00000002");
 }
 
 TEST_F(Saving, FolderThatCannotBeIsNamed) {

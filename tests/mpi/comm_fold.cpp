@@ -129,8 +129,6 @@ std::int64_t allocated_by(const Work& work) {
 
 // The plan's memory prediction uses this formula: it must be what is allocated.
 TEST(CommFold, staging_is_what_the_formula_says) {
-  // Kokkos counts a header of its own with every allocation.
-  const std::int64_t header = allocated_by([] { make_tensor<float>("probe", 0); });
   for (const std::int64_t size : sizes()) {
     const Interval chunk = own_chunk(size);
     const Tensor<float> gradient = make_zeros<float>("gradient", size);
@@ -140,7 +138,7 @@ TEST(CommFold, staging_is_what_the_formula_says) {
         allocated_by([&] { request = fold_exchange(world(), size, true, gradient, sums, label); });
     request.wait();
     const std::int64_t expected = fold_exchange_staging_bytes(size, world().rank(), world().size());
-    EXPECT_EQ(allocated, expected == 0 ? 0 : expected + header) << "size " << size;
+    EXPECT_EQ(allocated, (expected + 7) / 8 * 8) << "size " << size;  // Kokkos rounds up to 8
     EXPECT_EQ(expected, 4 * (world().size() - 1) * std::min<std::int64_t>(2 * exchange_block, chunk.size()));
   }
 }

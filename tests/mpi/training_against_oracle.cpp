@@ -1,9 +1,6 @@
 #include <cmath>
-#include <cstdio>
 
 #include <gtest/gtest.h>
-
-#include <matrixfsdp/orthogonalize/newton_schulz.hpp>
 
 #include "support/mpi_world.hpp"
 #include "support/training_oracle.hpp"
@@ -12,12 +9,30 @@
 namespace matrixfsdp {
 namespace {
 
+using testing::StepRecord;
 using testing::Training;
 using testing::training_of;
 using testing::TrainingLoop;
 using testing::world;
 
 constexpr std::int64_t steps = 50;
+constexpr std::size_t early_steps = 10;
+
+/// Largest differences that float32 may make over 50 steps: relative for losses and norms, absolute for weights of
+/// order
+/// 1. About eight times what was measured over the runs below at W = 1 to 4 (in brackets). Five polar-express steps
+/// take small singular values, and the rounding of the gradient with them, up to 800 fold: that is where Muon's come
+/// from.
+struct Tolerance {
+  double early_loss;
+  double loss;
+  double early_norm;
+  double norm;
+  double matrix;
+  double tail;
+};
+constexpr Tolerance of_polar_express{6e-8, 3e-6, 1e-6, 3e-4, 2e-4, 6e-6};  // [7e-9, 4e-7, 1e-7, 4e-5, 2e-5, 8e-7]
+constexpr Tolerance of_the_others{6e-8, 2e-6, 6e-7, 2e-6, 6e-6, 6e-6};     // [7e-9, 2e-7, 8e-8, 3e-7, 7e-7, 7e-7]
 
 TransformerShape gpt2_shape() {
   TransformerShape shape;
@@ -43,49 +58,205 @@ TransformerShape llama_shape() {
   return shape;
 }
 
-struct Difference {
-  double loss = 0, norm = 0, parameter = 0; std::string worst; double rms=0;
-};
-
-bool is_key_bias(const TransformerShape& s, const std::string& name, std::size_t i) {
-  return name.find("qkv_bias") != std::string::npos && (std::int64_t)i >= s.hidden && (std::int64_t)i < s.hidden + s.kv_heads*s.head_dimension();
+Schedule schedule_of(ScheduleKind kind) {
+  Schedule schedule;
+  schedule.kind = kind;
+  schedule.total_steps = steps;
+  schedule.warmup_steps = 5;
+  return schedule;
 }
 
-void measure(const char* label, const Training& training) {
-  TrainingLoop loop(world(), training, make_plan(training.spec, world().size()));
+/// Clipping of some steps, decay everywhere, 12 micro-batches and hence several passes.
+Training training_for(const TransformerShape& shape, ScheduleKind schedule) {
+  Training training = training_of(shape);
+  training.optimizer.muon.weight_decay = 0.1;
+  training.optimizer.adamw.weight_decay = 0.1;
+  training.optimizer.adamw.learning_rate = 1e-3;
+  training.schedule = schedule_of(schedule);
+  training.max_norm = 1.0;
+  return training;
+}
+
+ParameterSpec& parameter(Training& training, const std::string& name) {
+  for (UnitSpec& unit : training.spec.units) {
+    for (ParameterSpec& spec : unit.parameters) {
+      if (spec.name == name) return spec;
+    }
+  }
+  throw ContractError("no parameter " + name);
+}
+
+/// Softmax does not see what all its inputs have in common, so a key bias has no gradient but rounding, which AdamW
+/// makes steps of; nothing else sees those.
+bool is_key_bias(const TransformerShape& shape, const std::string& name, std::size_t element) {
+  const auto at = static_cast<std::int64_t>(element);
+  return name.ends_with("qkv_bias") && at >= shape.hidden &&
+         at < shape.hidden + shape.kv_heads * shape.head_dimension();
+}
+
+void expect_same_on_every_rank(const std::vector<StepRecord>& records) {
+  for (const StepRecord& record : records) {
+    for (const StepRecord& other : all_gather_value(world(), Purpose::other, record, {"test", "", ""})) {
+      EXPECT_EQ(other.loss, record.loss);
+      EXPECT_EQ(other.norm, record.norm);
+    }
+  }
+}
+
+void expect_near_oracle(const Training& training, const Tolerance& tolerance, Policy policy) {
+  PlannerOptions planner;
+  planner.policy = policy;
+  TrainingLoop loop(world(), training, make_plan(training.spec, world().size(), planner));
   const auto initial = loop.parameters();
-  std::vector<testing::StepRecord> records;
-  for (std::int64_t s = 1; s <= steps; ++s) records.push_back(loop.step(batch_of(training, s)));
-  const auto final = loop.parameters();
+  std::vector<StepRecord> records;
+  for (std::int64_t step = 1; step <= steps; ++step)
+    records.push_back(loop.step(batch_of(training, step)));
+  const auto trained = loop.parameters();
+  expect_same_on_every_rank(records);  // CASES 27
   if (world().rank() != 0) return;
-  oracle::Trainer trainer(testing::oracle_model(training.shape), testing::oracle_options(training), testing::oracle_parameters(training.shape, initial));
-  double l=0,n=0;
-  for (std::int64_t s = 1; s <= steps; ++s) {
-    auto r = trainer.step(batch_of(training, s), (size_t)training.micro_batch);
-    auto& m = records[s-1];
-    l = std::fmax(l, std::fabs(m.loss-r.loss)/r.loss); n = std::fmax(n, std::fabs(m.norm-r.grad_norm)/r.grad_norm);
-    if (s==1||s==2||s==5||s==10||s==20||s==50) std::printf("%s step %d loss %.6f norm %.5f  max so far: loss %.2e norm %.2e\n", label, (int)s, r.loss, r.grad_norm, l, n);
+
+  oracle::Trainer trainer(testing::oracle_model(training.shape), testing::oracle_options(training),
+                          testing::oracle_parameters(training.shape, initial));
+  std::size_t clipped = 0;
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    const oracle::StepResult expected = trainer.step(batch_of(training, static_cast<std::int64_t>(i + 1)),
+                                                     static_cast<std::size_t>(training.micro_batch));
+    const double loss_tolerance = i < early_steps ? tolerance.early_loss : tolerance.loss;
+    const double norm_tolerance = i < early_steps ? tolerance.early_norm : tolerance.norm;
+    ASSERT_NEAR(records[i].loss, expected.loss, loss_tolerance * expected.loss) << "step " << i + 1;
+    ASSERT_NEAR(records[i].norm, expected.grad_norm, norm_tolerance * expected.grad_norm) << "step " << i + 1;
+    clipped += training.max_norm > 0.0 && expected.grad_norm > training.max_norm ? 1 : 0;
   }
-  for (auto& [name, t] : trainer.parameters()) {
-    double mx=0, sq=0, moved=0; 
-    for (size_t i=0;i<t.values.size();++i){ double d=std::fabs(t.values[i]-final.at(name)[i]); if (is_key_bias(training.shape,name,i)) continue; mx=std::fmax(mx,d); sq+=d*d; moved=std::fmax(moved,std::fabs(t.values[i]-initial.at(name)[i])); }
-    std::printf("   %-30s max %.2e rms %.2e moved %.2e\n", name.c_str(), mx, std::sqrt(sq/t.values.size()), moved);
+  if (training.max_norm > 0.0) EXPECT_TRUE(clipped > 0 && clipped < records.size()) << clipped << " steps clipped";
+  EXPECT_LT(records.back().loss, 0.95 * records.front().loss);
+  ASSERT_EQ(trained.size(), trainer.parameters().size());
+  for (const auto& [name, expected] : trainer.parameters()) {
+    const bool is_block_matrix = name.starts_with("block.") && expected.shape.size() == 2;
+    for (std::size_t i = 0; i < expected.values.size(); ++i) {
+      if (is_key_bias(training.shape, name, i)) continue;
+      ASSERT_NEAR(trained.at(name)[i], expected.values[i], is_block_matrix ? tolerance.matrix : tolerance.tail)
+          << name << " element " << i;
+    }
   }
 }
 
-TEST(TrainingOracle, measure) {
-  Training t = training_of(gpt2_shape());
-  t.max_norm = 0.5; t.optimizer.muon.weight_decay=0.1; t.optimizer.adamw.weight_decay=0.1; t.schedule.warmup_steps=5; t.schedule.total_steps=50;
-  measure("gpt2 muon", t);
-  t.optimizer.matrices = MatrixOptimizer::adamw; t.optimizer.adamw.learning_rate=3e-3;
-  measure("gpt2 adamw", t);
-  t = training_of(llama_shape());
-  t.max_norm = 0.5; t.optimizer.muon.weight_decay=0.1; t.optimizer.adamw.weight_decay=0.1; t.schedule.warmup_steps=5; t.schedule.total_steps=50;
-  measure("llama muon", t);
-  t.optimizer.muon.newton_schulz.coefficients=&quintic_sequence("keller-jordan"); t.optimizer.muon.scale=ScaleRule::match_rms_adamw; t.optimizer.muon.learning_rate=0.005;
-  measure("llama muon kj", t);
-  t.optimizer.matrices = MatrixOptimizer::adamw; t.optimizer.adamw.learning_rate=3e-3;
-  measure("llama adamw", t);
+TEST(TrainingOracle, gpt2_with_muon) {
+  expect_near_oracle(training_for(gpt2_shape(), ScheduleKind::constant), of_polar_express, Policy::balanced);
+}
+
+TEST(TrainingOracle, llama_with_muon) {
+  Training training = training_for(llama_shape(), ScheduleKind::warmup_stable_decay);
+  training.optimizer.muon.scale = ScaleRule::spectral;
+  training.prefetch = 0;
+  expect_near_oracle(training, of_polar_express, Policy::role);
+}
+
+TEST(TrainingOracle, llama_with_muon_as_in_torch) {
+  Training training = training_for(llama_shape(), ScheduleKind::cosine);
+  training.optimizer.muon = torch_muon_options();
+  training.optimizer.muon.scale = ScaleRule::match_rms_adamw;
+  training.optimizer.muon.learning_rate = 5e-3;
+  training.optimizer.muon.nesterov = false;
+  expect_near_oracle(training, of_the_others, Policy::scope);
+}
+
+// Frozen parameters of every kind (one of them a matrix of only one block, so that blocks have different shapes), an
+// untied head, two sequences per micro-batch, shorter than the positions. CASES 28: two groups.
+TEST(TrainingOracle, gpt2_with_frozen_parameters_and_groups) {
+  TransformerShape shape = gpt2_shape();
+  shape.tied_head = false;
+  Training training = training_for(shape, ScheduleKind::cosine);
+  training.optimizer.muon.scale = ScaleRule::none;
+  training.batch = 24;
+  training.micro_batch = 2;
+  training.tokens = 11;
+  training.recompute = true;
+  for (const char* name : {"position_embedding", "final_norm.weight", "block.0.mlp.up", "block.1.attention.qkv_bias"})
+    parameter(training, name).frozen = true;
+  training.spec.groups = {{"no decay", 0.5, 0.0}, {"fast", 3.0, {}}};
+  for (const char* name : {"block.1.attention.output", "head.weight"})
+    parameter(training, name).group = "no decay";
+  for (const char* name : {"block.0.attention.qkv", "block.0.mlp.down_bias"})
+    parameter(training, name).group = "fast";
+  expect_near_oracle(training, of_polar_express, Policy::cost);
+}
+
+TEST(TrainingOracle, gpt2_with_adamw) {
+  Training training = training_for(gpt2_shape(), ScheduleKind::warmup_stable_decay);
+  training.optimizer.matrices = MatrixOptimizer::adamw;
+  training.optimizer.adamw.learning_rate = 3e-3;
+  expect_near_oracle(training, of_the_others, Policy::role);
+}
+
+// A tied head without learned positions, and no clipping.
+TEST(TrainingOracle, llama_with_adamw) {
+  TransformerShape shape = llama_shape();
+  shape.tied_head = true;
+  Training training = training_for(shape, ScheduleKind::cosine);
+  training.optimizer.matrices = MatrixOptimizer::adamw;
+  training.optimizer.adamw.learning_rate = 3e-3;
+  training.max_norm = 0.0;
+  expect_near_oracle(training, of_the_others, Policy::balanced);
+}
+
+constexpr std::int64_t short_run = 20;
+
+oracle::Parameters train_oracle(const Training& training, const oracle::Options& options,
+                                const oracle::Parameters& initial) {
+  oracle::Trainer trainer(testing::oracle_model(training.shape), options, initial);
+  for (std::int64_t step = 1; step <= short_run; ++step)
+    trainer.step(batch_of(training, step), 1);
+  return trainer.parameters();
+}
+
+/// Largest difference of two sets of weights, in units of the larger tolerance.
+double distance(const oracle::Parameters& a, const oracle::Parameters& b) {
+  double largest = 0.0;
+  for (const auto& [name, tensor] : a) {
+    const bool is_block_matrix = name.starts_with("block.") && tensor.shape.size() == 2;
+    const double tolerance = is_block_matrix ? of_polar_express.matrix : of_polar_express.tail;
+    for (std::size_t i = 0; i < tensor.values.size(); ++i)
+      largest = std::fmax(largest, std::fabs(tensor.values[i] - b.at(name).values[i]) / tolerance);
+  }
+  return largest;
+}
+
+// The tolerances are tight enough: whatever option a run ignored or took wrongly, its weights would be ten times too
+// far off.
+TEST(TrainingOracle, every_option_is_seen) {
+  if (world().size() > 1) return;  // the oracle alone: once is enough
+  TransformerShape shape = gpt2_shape();
+  shape.layers = 1;
+  const Training training = training_for(shape, ScheduleKind::cosine);
+  TrainingLoop loop(world(), training, make_plan(training.spec, 1));
+  const oracle::Parameters initial = testing::oracle_parameters(training.shape, loop.parameters());
+  const oracle::Options options = testing::oracle_options(training);
+  const oracle::Parameters trained = train_oracle(training, options, initial);
+  const std::map<std::string, std::function<void(oracle::Options&)>> changes{
+      {"no clipping", [](oracle::Options& o) { o.max_norm = 0.0; }},
+      {"clipping at 1.1", [](oracle::Options& o) { o.max_norm = 1.1; }},
+      {"no decay of matrices", [](oracle::Options& o) { o.muon.weight_decay = 0.0; }},
+      {"no decay of tails", [](oracle::Options& o) { o.adamw.weight_decay = 0.0; }},
+      {"no Nesterov", [](oracle::Options& o) { o.muon.nesterov = false; }},
+      {"momentum", [](oracle::Options& o) { o.muon.momentum = 0.94; }},
+      {"scale", [](oracle::Options& o) { o.muon.scale = "none"; }},
+      {"table", [](oracle::Options& o) { o.muon.table = "keller-jordan"; }},
+      {"six steps", [](oracle::Options& o) { o.muon.steps = 6; }},
+      {"beta1", [](oracle::Options& o) { o.adamw.beta1 = 0.91; }},
+      {"beta2", [](oracle::Options& o) { o.adamw.beta2 = 0.96; }},
+      {"schedule", [](oracle::Options& o) { o.schedule.kind = oracle::ScheduleKind::constant; }},
+      {"warm-up", [](oracle::Options& o) { o.schedule.warmup_steps = 4; }},
+      {"frozen bias", [](oracle::Options& o) { o.frozen = {"block.0.mlp.up_bias"}; }},
+      {"group",
+       [](oracle::Options& o) {
+         o.groups["block.0.mlp.down"] = {1.0, 0.05};
+       }},
+  };
+  for (const auto& [name, change] : changes) {
+    oracle::Options changed = options;
+    change(changed);
+    EXPECT_GT(distance(train_oracle(training, changed, initial), trained), 10.0) << name;
+  }
 }
 
 }  // namespace

@@ -16,9 +16,15 @@ namespace {
 
 std::string quoted(const std::string& word) {
   std::string result = "'";
-  for (const char c : word)
-    result += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return result + "'";
+  for (const char c : word) {
+    if (c == '\'') {
+      result.append("'\\''");
+    } else {
+      result.push_back(c);
+    }
+  }
+  result.push_back('\'');
+  return result;
 }
 
 }  // namespace
@@ -28,11 +34,11 @@ ProgramResult run_program(const std::vector<std::string>& command,
   const std::string folder = fresh_folder("output-" + std::to_string(::getpid()));
   std::string line = "env OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1";
   for (const auto& [name, value] : environment)
-    line += " " + name + "=" + quoted(value);
-  line += " timeout -k 5 " + std::to_string(seconds);
+    line.append(" ").append(name).append("=").append(quoted(value));
+  line.append(" timeout -k 5 ").append(std::to_string(seconds));
   for (const std::string& word : command)
-    line += " " + quoted(word);
-  line += " </dev/null >" + quoted(folder + "/out") + " 2>" + quoted(folder + "/err");
+    line.append(" ").append(quoted(word));
+  line.append(" </dev/null >").append(quoted(folder + "/out")).append(" 2>").append(quoted(folder + "/err"));
   const int status = std::system(line.c_str());
   ProgramResult result;
   result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);

@@ -40,7 +40,9 @@ class Communicator {
  public:
   Communicator(Communicator&&) noexcept;
   Communicator& operator=(Communicator&&) noexcept;
-  /// Frees a duplicated communicator, unless an exception unwinds or MPI is finalized. Never throws, never waits.
+  /// Frees a duplicated communicator, unless an exception unwinds, MPI is finalized, or a request of it was destroyed
+  /// before it was complete (what is left of it must not meet another communicator's messages). Never throws, never
+  /// waits.
   ~Communicator();
 
   [[nodiscard]] int rank() const;

@@ -19,7 +19,8 @@ std::string_view name_of(NewtonSchulzAlgorithm algorithm);
 NewtonSchulzAlgorithm resolve(NewtonSchulzAlgorithm algorithm, std::int64_t rows, std::int64_t cols);
 
 /// FLOPs that the kernels of `orthogonalize` do for one rows x cols matrix (a multiply-add is 2). A symmetric product
-/// X X^T of an m x n matrix costs m (m + 1) n: one triangle. Exact: the kernels' own counts equal it.
+/// X X^T of an m x n matrix costs m (m + 1) n: one triangle. Exact: the kernels' own counts equal it. 0 for an empty
+/// matrix. Throws ContractError for negative extents or less than one step, InputError beyond 2^62.
 std::int64_t newton_schulz_flops(std::int64_t rows, std::int64_t cols, int steps, NewtonSchulzAlgorithm algorithm);
 
 /// What an optimizer costs its owner, for the planner and the memory prediction.
@@ -36,7 +37,8 @@ std::int64_t step_flops(const ParameterSpec& parameter, const OptimizerCost& cos
 /// float32 state elements kept per parameter element: 1 (Muon), 2 (AdamW), 0 (frozen).
 std::int64_t state_elements(const ParameterSpec& parameter, const OptimizerCost& cost);
 
-/// Bytes that the holder of one element of `parameter` keeps: 4 (weight) + 4 (gradient) + 4 * state_elements.
+/// Bytes that the holder of one element of `parameter` keeps: 4 (weight) + 4 (gradient) + 4 * state_elements; 4 when
+/// frozen.
 std::int64_t resident_bytes_per_element(const ParameterSpec& parameter, const OptimizerCost& cost);
 
 }  // namespace matrixfsdp

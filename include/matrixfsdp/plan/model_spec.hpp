@@ -39,9 +39,9 @@ struct ParameterSpec {
   std::string name;  ///< unique in the model; used in messages, metrics and checkpoints
   Shape shape;
   std::optional<ParameterKind> kind = {};  ///< overrides the rule of kind_of
-  bool embedding = false;             ///< a lookup table: a tail by rule
+  bool embedding = false;                  ///< a lookup table: a tail by rule
   Blocks blocks = {};                      ///< of a matrix only
-  bool frozen = false;                ///< unsharded like the others, but no gradient, no optimizer state, no step
+  bool frozen = false;                     ///< unsharded like the others, but no gradient, no optimizer state, no step
   std::string group = {};                  ///< name of a ParameterGroup, or empty
   Initialization initialization = {};
 };
@@ -83,7 +83,7 @@ struct MatrixExtents {
 
 /// Kind by override, else by rule from the *global* shape: a matrix has at least two dimensions, is not an embedding,
 /// and its matrix extents have at least two rows and two columns (so 1xN and Nx1 are tails, for every strategy; an
-/// override makes them matrices). A parameter with no elements is a tail.
+/// override makes them matrices). A parameter with no elements is a tail, whatever the override.
 ParameterKind kind_of(const ParameterSpec& parameter);
 
 /// One rule for more than two dimensions: (e, r, c) is a batch of e matrices (experts); with four or more dimensions
@@ -107,7 +107,7 @@ ParameterGroup group_of(const ModelSpec& model, const ParameterSpec& parameter);
 
 /// Checks names (non-empty, unique, no '/'), extents, blocks (names and sizes match in number, sizes positive and
 /// summing to the extent), groups that exist, tied targets that exist and are not aliases. Throws InputError naming the
-/// parameter, the value and what was expected.
+/// parameter, the value and what was expected. A model has 2^58 elements at most.
 void validate(const ModelSpec& model);
 
 /// All elements of the model, and the number of matrices that one step orthogonalizes (parts of trainable matrices).

@@ -47,7 +47,7 @@ struct Plan {
   bool replicated = false;  ///< every rank holds everything (ddp): intervals are then those of the fold's chunks only
   std::vector<UnitPlan> units;  ///< same order as ModelSpec::units
 
-  /// Owner of a matrix parameter.
+  /// Owner of a matrix parameter. Throws ContractError for a tail and for a replicated plan.
   [[nodiscard]] int owner(std::size_t unit, std::size_t parameter) const;
 };
 

@@ -35,10 +35,11 @@ struct TransformerShape {
 void validate(const TransformerShape& shape);
 
 /// Catalogue: "gpt2:d12" (depth d: hidden 64 d, heads d), "gpt2:124m", "gpt2:350m", "gpt2:774m", "gpt2:1.5b",
-/// "llama:d12" (same rule), "llama:1b", "llama:8b", "llama:70b". Throws InputError that lists the names.
+/// "llama:d12" (same rule; ffn 8/3 of hidden, heads / 4 kv heads where that divides), "llama:1b" (3.2, tied head as
+/// released), "llama:8b", "llama:70b" (3). Throws InputError that lists the names.
 TransformerShape transformer_from_name(std::string_view name);
 
-/// Names the catalogue offers, for --help.
+/// Names the catalogue offers, for --help: each is accepted by transformer_from_name, and so is any depth for d12.
 std::vector<std::string> transformer_names();
 
 /// Units: "root", then "block.0" ... . Parameter names and order (all of them fixed: checkpoints and nn rely on it):

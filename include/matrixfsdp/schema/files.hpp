@@ -27,6 +27,9 @@ std::string read_text(const std::string& path);
 /// Replaces `path` or leaves it as it was: writes `path.tmp`, flushes it, renames it, flushes the folder.
 void write_text_durably(const std::string& path, std::string_view text);
 
+/// Creates a file that must not exist, and makes sure that the disk takes a block of it. The block is zeros.
+void create_file(const std::string& path);
+
 /// Waits until a file's bytes (or a folder's entries) are on disk.
 void flush_to_disk(const std::string& path);
 

@@ -37,8 +37,11 @@ Communicator::Implementation::Implementation(MPI_Comm comm, bool owns_comm)
     : channel(std::make_shared<mpi::Channel>(comm)), owned(owns_comm) {}
 
 Communicator::Implementation::~Implementation() {
-  // MPI_Comm_free is collective by the letter of the standard: not while an exception unwinds on this rank alone.
-  if (owned && std::uncaught_exceptions() == 0 && mpi::running()) MPI_Comm_free(&channel->comm);
+  // MPI_Comm_free is collective by the letter of the standard: not while an exception unwinds on this rank alone. After an
+  // abandoned operation the context stays taken: MPI would give it to a new communicator, and what is left of the
+  // operation would meet the new one's messages (seen with MPICH 4.0.2).
+  const bool free = owned && !channel->was_abandoned && std::uncaught_exceptions() == 0 && mpi::running();
+  if (free) MPI_Comm_free(&channel->comm);
 }
 
 }  // namespace matrixfsdp

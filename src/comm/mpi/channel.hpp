@@ -36,6 +36,7 @@ struct Channel {
   std::chrono::milliseconds deadline = std::chrono::seconds(300);
   ByteCounts bytes;
   std::size_t open_exchanges = 0;
+  bool was_abandoned = false;                        ///< messages may be left that no receive will ever take
   std::vector<std::shared_ptr<Exchange>> graveyard;  ///< abandoned: MPI may still read or write their staging
 };
 

@@ -158,10 +158,12 @@ bool Exchange::settled() noexcept {
   if (requests_.empty() || !running()) return requests_.empty();
   int done = 0;
   const int code = MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done, MPI_STATUSES_IGNORE);
-  return code == MPI_SUCCESS && done != 0;
+  if (code == MPI_SUCCESS) return done != 0;
+  return std::all_of(requests_.begin(), requests_.end(), [](MPI_Request request) { return request == MPI_REQUEST_NULL; });
 }
 
 void Exchange::abandon(std::shared_ptr<Request::Operation> self) noexcept {
+  channel_->was_abandoned = true;
   // Channel::sweep made room for it when it was issued.
   if (!settled()) channel_->graveyard.push_back(std::static_pointer_cast<Exchange>(std::move(self)));
 }
