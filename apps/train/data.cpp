@@ -15,10 +15,14 @@ void append(MicroBatch& batch, const std::vector<std::int32_t>& sequence) {
 
 }  // namespace
 
-Data::Data(Communicator& communicator, const Options& options) : vocabulary_(options.shape.vocabulary) {
+Data::Data(Communicator& communicator, const Options& options) {
   std::string error;
   try {
     open(options);
+    if (communicator.rank() == 0) {
+      unigram_entropy_ = io::unigram_entropy(training_, options.shape.vocabulary);
+      io::unigram_entropy(validation_, options.shape.vocabulary);
+    }
   } catch (const InputError& bad) {
     error = bad.what();
   }

@@ -17,7 +17,8 @@ namespace matrixfsdp::train {
 /// Training and validation tokens of a run.
 class Data {
  public:
-  /// Opens the files of Options::data and Options::validation. Throws InputError, agreed by all ranks.
+  /// Opens the files of Options::data and Options::validation; rank 0 reads them once, so that a token that the model's
+  /// vocabulary does not have ends the run before it starts. Throws InputError, agreed by all ranks.
   Data(Communicator& communicator, const Options& options);
 
   /// Sequences [first, first + count) of the global batch of `step`: a function of seed, step and index only.
@@ -27,9 +28,9 @@ class Data {
 
   /// Tokens that start a sample where no prompt is given: the first ones of the validation data.
   [[nodiscard]] std::vector<std::int32_t> sample_context(std::int64_t count) const;
-  /// Entropy of the training data's token frequencies, nats per token: what a model reaches that ignores context.
-  /// Reads all of them, and throws InputError for a token that the model's vocabulary does not have.
-  [[nodiscard]] double unigram_entropy() const { return io::unigram_entropy(training_, vocabulary_); }
+  /// Entropy of the training data's token frequencies, nats per token: what a model reaches that ignores context. Known
+  /// on rank 0; 0 elsewhere.
+  [[nodiscard]] double unigram_entropy() const { return unigram_entropy_; }
   [[nodiscard]] std::int64_t training_tokens() const { return training_.size(); }
   [[nodiscard]] std::int64_t validation_tokens() const { return validation_.size(); }
   /// True when tokens are bytes of text, so that a sample can be printed.
@@ -44,7 +45,7 @@ class Data {
   io::TokenRange validation_;
   std::unique_ptr<io::Batches> batches_;
   std::unique_ptr<io::EvenWindows> windows_;
-  std::int64_t vocabulary_;
+  double unigram_entropy_ = 0;
 };
 
 }  // namespace matrixfsdp::train

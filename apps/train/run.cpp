@@ -49,9 +49,9 @@ class Run {
         trainer_(communicator_, options, data_) {}
 
   int execute() {
-    announce();
     resume_checkpoint(trainer_);
     open_metrics();
+    announce();
     if (trainer_.steps_done() >= options_.steps && speaks_) {
       log_line(fmt::format("step {} of --steps {} is already done; raise --steps to train on", trainer_.steps_done(),
                            options_.steps));
@@ -164,7 +164,9 @@ class Run {
       std::nth_element(rates_.begin(), rates_.begin() + static_cast<std::ptrdiff_t>(rates_.size() / 2), rates_.end());
       summary_.tokens_per_second = rates_[rates_.size() / 2];
     }
-    fmt::print("{}", options_.json ? to_json(summary_).dump(2) + "\n" : to_text(summary_, options_));
+    fmt::print("{}", options_.json
+                         ? to_json(summary_).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"
+                         : to_text(summary_, options_));
   }
 
   /// Counted on every rank, predicted by the plan; the largest rank is shown.

@@ -13,7 +13,7 @@ constexpr std::int64_t budget = 20'000'000;
 /// Exchanges per step after which an improvement that has been found is taken.
 constexpr std::int64_t step_budget = 20'000;
 /// Pairs are tried on ranks that hold at most this many matrices; with more, single ones are fine-grained enough.
-constexpr std::size_t most_for_pairs = 12;
+constexpr std::size_t most_for_pairs = 24;
 /// Of a rank that holds more, every n-th matrix is tried, so that about this many are.
 constexpr std::size_t most_singles = 256;
 /// Relative improvement below which two keys count as equal.

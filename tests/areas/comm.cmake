@@ -7,3 +7,26 @@ target_link_libraries(pmpi_bytes PRIVATE MPI::MPI_CXX)
 
 matrixfsdp_add_mpi_tests(comm RANKS 1 2 3 4 7 8 LINK pmpi_bytes matrixfsdp_comm)
 target_include_directories(test_comm PRIVATE "${PROJECT_SOURCE_DIR}/src")
+
+# CASES 41: node layouts that MPICH simulates. Other MPI libraries ignore the variables.
+foreach(layout IN ITEMS "cliques:MPIR_CVAR_NUM_CLIQUES=2" "odd_even:MPIR_CVAR_ODD_EVEN_CLIQUES=1" "nolocal:MPIR_CVAR_NOLOCAL=1")
+  string(REPLACE ":" ";" layout "${layout}")
+  list(GET layout 0 name)
+  list(GET layout 1 variable)
+  foreach(ranks IN ITEMS 3 4)
+    add_test(NAME mpi.comm.${name}.np${ranks}
+             COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks} ${MPIEXEC_PREFLAGS} $<TARGET_FILE:test_comm>)
+    set_tests_properties(mpi.comm.${name}.np${ranks} PROPERTIES PROCESSORS 2 TIMEOUT 120 ENVIRONMENT "${variable}")
+  endforeach()
+endforeach()
+
+# How a job ends when a rank throws, freezes, is killed, ...
+add_executable(failing_rank support/failing_rank.cpp)
+matrixfsdp_compile_options(failing_rank)
+target_link_libraries(failing_rank PRIVATE matrixfsdp_comm fmt::fmt)
+foreach(way IN ITEMS ok different throw unknown stop kill leave input pending alone launcher adopt bytes)
+  add_test(NAME mpi.comm_endings.${way}
+           COMMAND bash "${CMAKE_CURRENT_SOURCE_DIR}/mpi/comm_endings.sh" ${way} "${MPIEXEC_EXECUTABLE}"
+                   "${MPIEXEC_NUMPROC_FLAG}" $<TARGET_FILE:failing_rank> $<TARGET_FILE:pmpi_bytes>)
+  set_tests_properties(mpi.comm_endings.${way} PROPERTIES PROCESSORS 2 TIMEOUT 60)
+endforeach()

@@ -63,7 +63,7 @@ TEST(CommSession, start_is_refused_where_mpi_is_running) {
 
 /// CASES 42: MPICH has 2048 context ids; none may be lost. Splits block, and block for long with more ranks than cores: there
 /// a few must do.
-int many() { return world().size() <= 2 ? 3000 : 50; }
+int many() { return world().size() <= 2 ? 3000 : 10; }
 
 TEST(CommSession, sessions_come_and_go_three_thousand_times) {
   for (int i = 0; i < many(); ++i) {

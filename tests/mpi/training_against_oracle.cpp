@@ -18,21 +18,14 @@ using testing::world;
 constexpr std::int64_t steps = 50;
 constexpr std::size_t early_steps = 10;
 
-/// Largest differences that float32 may make over 50 steps: relative for losses and norms, absolute for weights of
-/// order
-/// 1. About eight times what was measured over the runs below at W = 1 to 4 (in brackets). Five polar-express steps
-/// take small singular values, and the rounding of the gradient with them, up to 800 fold: that is where Muon's come
-/// from.
-struct Tolerance {
-  double early_loss;
-  double loss;
-  double early_norm;
-  double norm;
-  double matrix;
-  double tail;
-};
-constexpr Tolerance of_polar_express{6e-8, 3e-6, 1e-6, 3e-4, 2e-4, 6e-6};  // [7e-9, 4e-7, 1e-7, 4e-5, 2e-5, 8e-7]
-constexpr Tolerance of_the_others{6e-8, 2e-6, 6e-7, 2e-6, 6e-6, 6e-6};     // [7e-9, 2e-7, 8e-8, 3e-7, 7e-7, 7e-7]
+/// Largest differences that float32 may make: relative for losses and norms, absolute for weights, which are of
+/// order 1. Ten times the largest of the runs below at W = 1 to 4 with five different kernels of the BLAS (in
+/// brackets).
+constexpr double early_loss_tolerance = 1e-7;  // [1.3e-8]
+constexpr double loss_tolerance = 2e-6;        // [2.2e-7]
+constexpr double early_norm_tolerance = 3e-6;  // [3.3e-7]
+constexpr double norm_tolerance = 1.2e-5;      // [1.4e-6]
+constexpr double weight_tolerance = 1e-5;      // [1.2e-6]
 
 TransformerShape gpt2_shape() {
   TransformerShape shape;
@@ -66,9 +59,11 @@ Schedule schedule_of(ScheduleKind kind) {
   return schedule;
 }
 
-/// Clipping of some steps, decay everywhere, 12 micro-batches and hence several passes.
+/// Clipping of some steps, decay everywhere, 12 micro-batches and hence several passes. Muon's default learning rate of
+/// 0.02 is near the edge of stability here, where differences grow by themselves; half of it is not.
 Training training_for(const TransformerShape& shape, ScheduleKind schedule) {
   Training training = training_of(shape);
+  training.optimizer.muon.learning_rate = 0.01;
   training.optimizer.muon.weight_decay = 0.1;
   training.optimizer.adamw.weight_decay = 0.1;
   training.optimizer.adamw.learning_rate = 1e-3;
@@ -103,7 +98,7 @@ void expect_same_on_every_rank(const std::vector<StepRecord>& records) {
   }
 }
 
-void expect_near_oracle(const Training& training, const Tolerance& tolerance, Policy policy) {
+void expect_near_oracle(const Training& training, Policy policy) {
   PlannerOptions planner;
   planner.policy = policy;
   TrainingLoop loop(world(), training, make_plan(training.spec, world().size(), planner));
@@ -121,34 +116,36 @@ void expect_near_oracle(const Training& training, const Tolerance& tolerance, Po
   for (std::size_t i = 0; i < records.size(); ++i) {
     const oracle::StepResult expected = trainer.step(batch_of(training, static_cast<std::int64_t>(i + 1)),
                                                      static_cast<std::size_t>(training.micro_batch));
-    const double loss_tolerance = i < early_steps ? tolerance.early_loss : tolerance.loss;
-    const double norm_tolerance = i < early_steps ? tolerance.early_norm : tolerance.norm;
-    ASSERT_NEAR(records[i].loss, expected.loss, loss_tolerance * expected.loss) << "step " << i + 1;
-    ASSERT_NEAR(records[i].norm, expected.grad_norm, norm_tolerance * expected.grad_norm) << "step " << i + 1;
+    const bool early = i < early_steps;
+    ASSERT_NEAR(records[i].loss, expected.loss, (early ? early_loss_tolerance : loss_tolerance) * expected.loss)
+        << "step " << i + 1;
+    ASSERT_NEAR(records[i].norm, expected.grad_norm,
+                (early ? early_norm_tolerance : norm_tolerance) * expected.grad_norm)
+        << "step " << i + 1;
     clipped += training.max_norm > 0.0 && expected.grad_norm > training.max_norm ? 1 : 0;
   }
-  if (training.max_norm > 0.0) EXPECT_TRUE(clipped > 0 && clipped < records.size()) << clipped << " steps clipped";
+  if (training.max_norm > 0.0) {
+    EXPECT_TRUE(clipped > 0 && clipped < records.size()) << clipped << " steps clipped";
+  }
   EXPECT_LT(records.back().loss, 0.95 * records.front().loss);
   ASSERT_EQ(trained.size(), trainer.parameters().size());
   for (const auto& [name, expected] : trainer.parameters()) {
-    const bool is_block_matrix = name.starts_with("block.") && expected.shape.size() == 2;
     for (std::size_t i = 0; i < expected.values.size(); ++i) {
       if (is_key_bias(training.shape, name, i)) continue;
-      ASSERT_NEAR(trained.at(name)[i], expected.values[i], is_block_matrix ? tolerance.matrix : tolerance.tail)
-          << name << " element " << i;
+      ASSERT_NEAR(trained.at(name)[i], expected.values[i], weight_tolerance) << name << " element " << i;
     }
   }
 }
 
 TEST(TrainingOracle, gpt2_with_muon) {
-  expect_near_oracle(training_for(gpt2_shape(), ScheduleKind::constant), of_polar_express, Policy::balanced);
+  expect_near_oracle(training_for(gpt2_shape(), ScheduleKind::constant), Policy::balanced);
 }
 
 TEST(TrainingOracle, llama_with_muon) {
   Training training = training_for(llama_shape(), ScheduleKind::warmup_stable_decay);
   training.optimizer.muon.scale = ScaleRule::spectral;
   training.prefetch = 0;
-  expect_near_oracle(training, of_polar_express, Policy::role);
+  expect_near_oracle(training, Policy::role);
 }
 
 TEST(TrainingOracle, llama_with_muon_as_in_torch) {
@@ -157,7 +154,7 @@ TEST(TrainingOracle, llama_with_muon_as_in_torch) {
   training.optimizer.muon.scale = ScaleRule::match_rms_adamw;
   training.optimizer.muon.learning_rate = 5e-3;
   training.optimizer.muon.nesterov = false;
-  expect_near_oracle(training, of_the_others, Policy::scope);
+  expect_near_oracle(training, Policy::scope);
 }
 
 // Frozen parameters of every kind (one of them a matrix of only one block, so that blocks have different shapes), an
@@ -178,14 +175,14 @@ TEST(TrainingOracle, gpt2_with_frozen_parameters_and_groups) {
     parameter(training, name).group = "no decay";
   for (const char* name : {"block.0.attention.qkv", "block.0.mlp.down_bias"})
     parameter(training, name).group = "fast";
-  expect_near_oracle(training, of_polar_express, Policy::cost);
+  expect_near_oracle(training, Policy::cost);
 }
 
 TEST(TrainingOracle, gpt2_with_adamw) {
   Training training = training_for(gpt2_shape(), ScheduleKind::warmup_stable_decay);
   training.optimizer.matrices = MatrixOptimizer::adamw;
   training.optimizer.adamw.learning_rate = 3e-3;
-  expect_near_oracle(training, of_the_others, Policy::role);
+  expect_near_oracle(training, Policy::role);
 }
 
 // A tied head without learned positions, and no clipping.
@@ -196,7 +193,7 @@ TEST(TrainingOracle, llama_with_adamw) {
   training.optimizer.matrices = MatrixOptimizer::adamw;
   training.optimizer.adamw.learning_rate = 3e-3;
   training.max_norm = 0.0;
-  expect_near_oracle(training, of_the_others, Policy::balanced);
+  expect_near_oracle(training, Policy::balanced);
 }
 
 constexpr std::int64_t short_run = 20;
@@ -209,14 +206,11 @@ oracle::Parameters train_oracle(const Training& training, const oracle::Options&
   return trainer.parameters();
 }
 
-/// Largest difference of two sets of weights, in units of the larger tolerance.
-double distance(const oracle::Parameters& a, const oracle::Parameters& b) {
+double largest_difference(const oracle::Parameters& a, const oracle::Parameters& b) {
   double largest = 0.0;
   for (const auto& [name, tensor] : a) {
-    const bool is_block_matrix = name.starts_with("block.") && tensor.shape.size() == 2;
-    const double tolerance = is_block_matrix ? of_polar_express.matrix : of_polar_express.tail;
     for (std::size_t i = 0; i < tensor.values.size(); ++i)
-      largest = std::fmax(largest, std::fabs(tensor.values[i] - b.at(name).values[i]) / tolerance);
+      largest = std::fmax(largest, std::fabs(tensor.values[i] - b.at(name).values[i]));
   }
   return largest;
 }
@@ -255,7 +249,7 @@ TEST(TrainingOracle, every_option_is_seen) {
   for (const auto& [name, change] : changes) {
     oracle::Options changed = options;
     change(changed);
-    EXPECT_GT(distance(train_oracle(training, changed, initial), trained), 10.0) << name;
+    EXPECT_GT(largest_difference(train_oracle(training, changed, initial), trained), 10.0 * weight_tolerance) << name;
   }
 }
 

@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include <matrixfsdp/core/random.hpp>
@@ -83,7 +85,8 @@ struct Svd {
   Dense v;
 };
 
-/// One-sided Jacobi (Hestenes 1958): rotates pairs of columns until all are orthogonal.
+/// One-sided Jacobi (Hestenes 1958): rotates pairs of columns until all are orthogonal. Throws where it does not end,
+/// as for a matrix with NaN.
 inline Svd svd(const Dense& a) {
   if (a.rows < a.cols) {
     Svd flipped = svd(transpose(a));
@@ -94,7 +97,9 @@ inline Svd svd(const Dense& a) {
   Dense v(n, n);                 // row j is column j of V
   for (std::int64_t j = 0; j < n; ++j)
     v(j, j) = 1.0;
-  for (bool rotated = true; rotated;) {
+  bool rotated = true;
+  for (int sweep = 0; rotated; ++sweep) {
+    if (sweep == 60) throw std::runtime_error("reference svd: no convergence in 60 sweeps");
     rotated = false;
     for (std::int64_t p = 0; p < n; ++p) {
       for (std::int64_t q = p + 1; q < n; ++q) {

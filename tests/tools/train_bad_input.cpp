@@ -44,7 +44,7 @@ const std::vector<BadInput>& bad_inputs() {
       {"missing_file", {"--data", "FOLDER/nowhere"}, {"nowhere"}},
       {"missing_validation", {"--data", "FOLDER/text", "--val", "FOLDER/nowhere"}, {"nowhere"}},
       {"empty_file", {"--data", "FOLDER/empty"}, {"empty"}},
-      {"too_short", {"--data", "FOLDER/short", "--seq-len", "512"}, {"512"}},
+      {"too_short", {"--data", "FOLDER/short", "--seq-len", "512"}, {"600", "513"}},
       {"other_version", {"--data", "FOLDER/version.bin"}, {"version.bin", "7", "1"}},
       {"other_magic", {"--data", "FOLDER/magic.bin"}, {"magic.bin", "20240520"}},
       {"odd_size", {"--data", "FOLDER/odd.bin"}, {"odd.bin"}},

@@ -49,7 +49,7 @@ std::vector<nlohmann::json> steps_of(const std::string& path) {
 
 TEST(TrainRun, learns_and_says_so) {
   const std::string folder = text_folder("learns");
-  const auto result = run_train(2, small_run(folder, {"--steps", "60", "--json"}));
+  const auto result = run_train(2, small_run(folder, {"--steps", "60", "--adamw-lr", "0.01", "--json"}));
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const auto summary = nlohmann::json::parse(result.out);
   EXPECT_LT(summary["last_loss"].get<double>(), summary["unigram_entropy"].get<double>());
@@ -57,7 +57,7 @@ TEST(TrainRun, learns_and_says_so) {
   EXPECT_NEAR(summary["first_loss"].get<double>(), std::log(256.0), 0.2);
   EXPECT_EQ(summary["optimizer_bytes"], 0);
   EXPECT_EQ(summary["matrices_orthogonalized"], 2 * 6);  // per block: query, key, value, output, up, down
-  EXPECT_EQ(summary["sample"].get<std::string>().size(), 8U);
+  EXPECT_GE(summary["sample"].get<std::string>().size(), 8U);
 }
 
 TEST(TrainRun, the_summary_is_a_page_for_people) {
@@ -79,14 +79,17 @@ TEST(TrainRun, counted_bytes_are_those_an_interposer_counts) {
         run_train(3,
                   small_run(folder, {"--steps", "4", "--strategy", strategy, "--eval-every", "2", "--metrics",
                                      folder + "/metrics.jsonl", "--checkpoint-dir", folder + "/checkpoints"}),
-                  {{"LD_PRELOAD", MATRIXFSDP_PMPI}, {"MATRIXFSDP_PMPI_FILE", folder + "/pmpi."}});
+                  {{"LD_PRELOAD", MATRIXFSDP_PMPI}, {"MATRIXFSDP_PMPI_FILE", folder + "/pmpi"}});
     ASSERT_EQ(result.exit_code, 0) << result.err;
     std::int64_t interposed = 0;
     for (int rank = 0; rank < 3; ++rank) {
       std::ifstream file(folder + "/pmpi." + std::to_string(rank));
       int found_rank = -1;
       std::int64_t bytes = 0;
-      ASSERT_TRUE(file >> found_rank >> bytes);
+      std::int64_t sends = 0;
+      std::string uncounted;
+      ASSERT_TRUE(file >> found_rank >> bytes >> sends);
+      EXPECT_FALSE(file >> uncounted) << uncounted;  // calls that carry payload past the interposer
       interposed += bytes;
     }
     const auto lines = read_json_lines(folder + "/metrics.jsonl");

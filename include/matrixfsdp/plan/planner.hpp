@@ -17,7 +17,8 @@ enum class Policy {
   balanced,  ///< default: bytes and optimizer work together, the gamma of each unit priced, swap refinement
 };
 
-/// How tails lie: packed whole on single ranks (largest first to the lightest), or cut evenly over ranks.
+/// How tails lie: packed whole on single ranks (largest first to the lightest), or cut over ranks at norm_block, as
+/// evenly as leaves no rank above the level that the heaviest one has anyway.
 enum class TailPlacement { automatic, packed, spread };
 
 struct PlannerOptions {

@@ -1,0 +1,164 @@
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <matrixfsdp/core/error.hpp>
+#include <matrixfsdp/plan/planner.hpp>
+#include <matrixfsdp/plan/report.hpp>
+
+#include "unit/plan_models.hpp"
+
+namespace matrixfsdp {
+namespace {
+
+using test::frozen;
+using test::one_unit;
+using test::parameter;
+
+// The model of plan_layout.cpp: rank 0 owns `large` (24), rank 1 `small` (6), `fixed` (4, frozen) and the bias (5).
+TEST(PlanReports, loads_by_hand) {
+  const ModelSpec model = one_unit(
+      {parameter("bias", {5}), parameter("small", {2, 3}), frozen("fixed", {2, 2}), parameter("large", {4, 6})});
+  const PlanReport figures = report(model, test::plan_with(model, 2, Policy::role), {});
+  const std::int64_t large = 6 * 24 + newton_schulz_flops(4, 6, 5, NewtonSchulzAlgorithm::gram);
+  const std::int64_t small = 6 * 6 + newton_schulz_flops(2, 3, 5, NewtonSchulzAlgorithm::gram);
+  ASSERT_EQ(figures.ranks.size(), 2U);
+  EXPECT_EQ(figures.ranks[0].rank, 0);
+  EXPECT_EQ(figures.ranks[0].owned_bytes, 24 * 12);
+  EXPECT_EQ(figures.ranks[0].flops, large);
+  EXPECT_EQ(figures.ranks[0].matrices, 1);
+  EXPECT_EQ(figures.ranks[1].rank, 1);
+  EXPECT_EQ(figures.ranks[1].owned_bytes, 6 * 12 + 4 * 4 + 5 * 16);
+  EXPECT_EQ(figures.ranks[1].flops, small + 5 * 12);
+  EXPECT_EQ(figures.ranks[1].matrices, 2);
+  EXPECT_EQ(figures.replicated_bytes, 288 + 168);
+  EXPECT_DOUBLE_EQ(figures.imbalance_bytes, 288.0 / 228);
+  EXPECT_DOUBLE_EQ(figures.lower_bound_bytes, 288.0 / 228) << "the largest matrix";
+  EXPECT_DOUBLE_EQ(figures.imbalance_flops, 2.0 * static_cast<double>(large) / static_cast<double>(large + small + 60));
+  EXPECT_DOUBLE_EQ(figures.lower_bound_flops, figures.imbalance_flops);
+  EXPECT_EQ(figures.spare_ranks, 0);
+  ASSERT_EQ(figures.gamma.size(), 1U);
+  EXPECT_DOUBLE_EQ(figures.gamma[0], 48.0 / 39);
+}
+
+TEST(PlanReports, a_cut_tail_counts_by_its_elements) {
+  const ModelSpec model = one_unit({test::embedding("table", {4, 4096})});
+  const PlanReport figures = report(model, make_plan(model, 4), {});
+  for (const RankLoad& rank : figures.ranks) {
+    EXPECT_EQ(rank.owned_bytes, 16 * 4096);
+    EXPECT_EQ(rank.flops, 12 * 4096);
+    EXPECT_EQ(rank.matrices, 0);
+  }
+  EXPECT_DOUBLE_EQ(figures.imbalance_bytes, 1.0);
+  EXPECT_DOUBLE_EQ(figures.lower_bound_flops, 1.0);
+  EXPECT_EQ(figures.spare_ranks, 4);
+}
+
+TEST(PlanReports, a_replicated_plan_needs_everything_everywhere) {
+  const ModelSpec model = one_unit({parameter("w", {4, 6}), parameter("b", {5})});
+  const PlanReport figures = report(model, make_replicated_plan(model, 3), {});
+  ASSERT_EQ(figures.ranks.size(), 3U);
+  for (const RankLoad& rank : figures.ranks) {
+    EXPECT_EQ(rank.owned_bytes, 24 * 12 + 5 * 16);
+    EXPECT_EQ(rank.owned_bytes, figures.replicated_bytes);
+    EXPECT_EQ(rank.flops, 6 * 24 + newton_schulz_flops(4, 6, 5, NewtonSchulzAlgorithm::gram) + 60);
+    EXPECT_EQ(rank.matrices, 1);
+  }
+  EXPECT_DOUBLE_EQ(figures.imbalance_bytes, 1.0);
+  EXPECT_DOUBLE_EQ(figures.imbalance_flops, 1.0);
+  EXPECT_EQ(figures.spare_ranks, 0);
+}
+
+TEST(PlanReports, the_optimizer_is_the_one_that_is_asked_for) {
+  const ModelSpec model = one_unit({parameter("w", {4, 6})});
+  MemoryOptions options;
+  options.optimizer.matrices_on_adamw = true;
+  const PlanReport figures = report(model, make_plan(model, 1), options);
+  EXPECT_EQ(figures.ranks[0].owned_bytes, 24 * 16);
+  EXPECT_EQ(figures.ranks[0].flops, 24 * 12);
+}
+
+/// A kept root of 100 elements (10 of them frozen), blocks of 60, 80 and 70.
+ModelSpec window_model() {
+  ModelSpec model;
+  model.units.push_back({"root", {parameter("r", {90}), frozen("f", {10})}, true});
+  int index = 0;
+  for (const std::int64_t size : {60, 80, 70}) {
+    const std::string name = "b" + std::to_string(index++);
+    model.units.push_back({name, {parameter(name + ".w", {10, size / 10})}, false});
+  }
+  return model;
+}
+
+std::int64_t window(const ModelSpec& model, const Plan& plan, int rank, int prefetch, std::int64_t passes,
+                    bool unsharded) {
+  MemoryOptions options;
+  options.prefetch = prefetch;
+  options.passes = passes;
+  options.unsharded_accumulation = unsharded;
+  return report(model, plan, options).ranks.at(static_cast<std::size_t>(rank)).window_bytes;
+}
+
+// Chunks of rank 1 of 3: [30, 60) of 90, [20, 40) of 60, [26, 53) of 80, [23, 46) of 70: 30, 20, 27, 23.
+TEST(PlanWindow, by_hand) {
+  const ModelSpec model = window_model();
+  const Plan plan = make_plan(model, 3);
+  const std::int64_t staging = 4 * 2 * 30;
+  EXPECT_EQ(window(model, plan, 1, 0, 1, false), 4 * (80 + 100 + 80 + 90 + 30) + staging);
+  EXPECT_EQ(window(model, plan, 1, 1, 1, false), 4 * (2 * 80 + 100 + 80 + 90 + 30) + staging);
+  EXPECT_EQ(window(model, plan, 1, 2, 1, false), 4 * (3 * 80 + 100 + 80 + 90 + 30) + staging);
+  EXPECT_EQ(window(model, plan, 1, 9, 1, false), 4 * (3 * 80 + 100 + 80 + 90 + 30) + staging)
+      << "no more slots than units";
+  EXPECT_EQ(window(model, plan, 1, 1, 4, false), 4 * (160 + 100 + 80 + 90 + (30 + 20 + 27 + 23)) + staging);
+  EXPECT_EQ(window(model, plan, 1, 1, 4, true), 4 * (160 + 100 + (90 + 60 + 80 + 70) + 30) + staging);
+  EXPECT_EQ(window(model, plan, 1, 1, 1, true), window(model, plan, 1, 1, 4, true));
+  // Rank 0: 30, 20, 26, 23.
+  EXPECT_EQ(window(model, plan, 0, 1, 4, false), 4 * (160 + 100 + 80 + 90 + (30 + 20 + 26 + 23)) + staging);
+}
+
+TEST(PlanWindow, resident_weights_need_no_unsharded_storage) {
+  const ModelSpec model = window_model();
+  const Plan replicated = make_replicated_plan(model, 3);
+  EXPECT_EQ(window(model, replicated, 1, 1, 1, false), 4 * (80 + 90 + 30) + 4 * 2 * 30);
+  EXPECT_EQ(window(model, replicated, 1, 1, 2, false), 4 * (80 + 90 + 100) + 4 * 2 * 30);
+  // One rank: the fold's only chunk is the gradient itself, and there is nobody to exchange with.
+  const Plan alone = make_plan(model, 1);
+  EXPECT_EQ(window(model, alone, 0, 1, 1, false), 4 * (80 + 90));
+  EXPECT_EQ(window(model, alone, 0, 1, 5, false), 4 * (80 + 90));
+  EXPECT_EQ(window(model, alone, 0, 1, 5, true), 4 * (90 + 60 + 80 + 70));
+}
+
+TEST(PlanWindow, staging_is_two_blocks_per_peer_at_most) {
+  const ModelSpec model = one_unit({parameter("v", {5 * 4 * 65536})});
+  const Plan plan = make_plan(model, 5);
+  const std::int64_t size = 5 * 4 * 65536;
+  EXPECT_EQ(window(model, plan, 2, 0, 1, false), 4 * (size + size + size / 5) + 4 * 4 * 65536);
+}
+
+TEST(PlanWindow, bad_options) {
+  const ModelSpec model = window_model();
+  const Plan plan = make_plan(model, 3);
+  EXPECT_THROW(window(model, plan, 0, -1, 1, false), ContractError);
+  EXPECT_THROW(window(model, plan, 0, 1, 0, false), ContractError);
+  Plan damaged = plan;
+  damaged.units[0].weights.segments.clear();
+  EXPECT_THROW(window(model, damaged, 0, 1, 1, false), ContractError);
+}
+
+TEST(PlanText, a_table_with_the_bound_beside_what_was_reached) {
+  const ModelSpec model = one_unit({parameter("a", {6, 4}), parameter("b", {4, 4}), parameter("c", {5, 4})});
+  const Plan plan = test::plan_with(model, 8, Policy::balanced);
+  const PlanReport figures = report(model, plan, {});
+  const std::string text = to_text(model, plan, figures, 3);
+  for (const char* said : {"planner balanced", "8 ranks", "lower bound", "3.2000", "5 spare ranks", "5 more ranks"})
+    EXPECT_NE(text.find(said), std::string::npos) << said << " in\n" << text;
+  const std::string all = to_text(model, plan, figures, 8);
+  EXPECT_EQ(all.find("more ranks"), std::string::npos) << all;
+  EXPECT_EQ(std::count(all.begin(), all.end(), '\n') - std::count(text.begin(), text.end(), '\n'), 5 - 1);
+  EXPECT_EQ(to_text(model, plan, figures), all);
+  EXPECT_NE(to_text({}, make_plan({}, 1), report({}, make_plan({}, 1), {})).find("1 rank,"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace matrixfsdp
