@@ -120,14 +120,15 @@ bool overlaps_in_part(MatrixView<const T> input, MatrixView<T> output) {
 template <class T>
 void grow(Tensor<T>& tensor, const char* label, std::int64_t count) {
   if (static_cast<std::int64_t>(tensor.extent(0)) >= count) return;
-  // The old one goes first: its contents are not needed, and both together would be the peak. By a named empty tensor:
-  // GCC 12 leaves the reference count of a temporary View() of Kokkos 4.7 uninitialised.
-  const Tensor<T> empty;
-  tensor = empty;
+  // The old one goes first: its contents are not needed, and both together would be the peak.
+  tensor = make_tensor<T>(label, 0);
   tensor = make_tensor<T>(label, count);
 }
 
 }  // namespace
+
+template <class T>
+NewtonSchulzWorkspace<T>::NewtonSchulzWorkspace() = default;
 
 template <class T>
 void NewtonSchulzWorkspace<T>::reserve(std::int64_t rows, std::int64_t cols, NewtonSchulzAlgorithm algorithm) {

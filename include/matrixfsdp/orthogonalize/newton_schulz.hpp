@@ -60,6 +60,10 @@ struct OrthogonalizeResult {
 template <class T>
 class NewtonSchulzWorkspace {
  public:
+  /// Empty. Not inline: GCC 12 evaluates the constexpr default constructor of Kokkos' mdspan-based View (after 4.6) for
+  /// local variables, and leaves its reference count wrong.
+  NewtonSchulzWorkspace();
+
   /// Makes room for rows x cols; returns at least that. No allocation when it is already large enough.
   void reserve(std::int64_t rows, std::int64_t cols, NewtonSchulzAlgorithm algorithm);
   [[nodiscard]] std::int64_t bytes() const;

@@ -1,0 +1,10 @@
+# cmake -P: the code that README.md quotes is the code that is built and run.
+foreach(variable IN ITEMS README SOURCE)
+  file(READ "${${variable}}" text_${variable})
+endforeach()
+string(REGEX MATCH "// README: begin\n(.*)// README: end" matched "${text_SOURCE}")
+set(quote "${CMAKE_MATCH_1}")
+string(FIND "${text_README}" "```cpp\n${quote}```" position)
+if(quote STREQUAL "" OR position EQUAL -1)
+  message(FATAL_ERROR "README.md does not quote ${SOURCE} as it is; expected:\n${quote}")
+endif()
