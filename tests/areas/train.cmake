@@ -11,4 +11,6 @@ if(MATRIXFSDP_BUILD_APPS)
   target_link_libraries(test_train PRIVATE matrixfsdp_core nlohmann_json::nlohmann_json fmt::fmt GTest::gtest_main)
   add_dependencies(test_train mfsdp-train mfsdp-bench pmpi_bytes)
   gtest_discover_tests(test_train TEST_PREFIX "tools." DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 600 PROCESSORS 2)
+
+  matrixfsdp_add_mpi_tests(verify RANKS 1 3 LINK matrixfsdp_train)
 endif()

@@ -159,6 +159,40 @@ TEST(Fsdp, bytes_of_forward_and_backward_are_exact) {
   }
 }
 
+// The pinning policy, per unit: a kept unit has storage of its own, is not fetched again in backward, and its memory is
+// what the plan predicts.
+TEST(Fsdp, a_kept_unit_stays_from_forward_to_backward) {
+  ModelSpec spec = small_model(4);
+  spec.units[1].keep = true;
+  ShardedModelOptions options;
+  options.prefetch = 0;
+  const Plan plan = make_plan(spec, world().size());
+  ShardedModel model(world(), spec, plan, options);
+  MemoryOptions memory;
+  memory.prefetch = 0;
+  const MemoryUse use = model.memory();
+  EXPECT_EQ(use.total() - use.weights - use.gradients,
+            report(spec, plan, memory).ranks[static_cast<std::size_t>(world().rank())].window_bytes);
+  const ShardedModel not_kept(world(), small_model(4), plan, options);
+  if (world().size() > 1) {
+    EXPECT_EQ(use.unsharded, not_kept.memory().unsharded + 4 * plan.units[1].weights.size);
+  }
+
+  for (std::size_t u = 0; u < 5; ++u) {
+    model.unshard(u, Phase::forward);
+    model.reshard(u);
+  }
+  const std::int64_t before = world().bytes()[Purpose::unshard];
+  std::int64_t expected = 0;
+  for (std::size_t u = 5; u-- > 0;) {
+    model.unshard(u, Phase::backward);
+    expect_initial_weights(model, u, 1);
+    model.reshard(u);
+    if (u == 2 || u == 3) expected += unshard_bytes(model, u);  // 0 and 1 are kept, 4 still lies in the slot
+  }
+  EXPECT_EQ(total_over_ranks(world().bytes()[Purpose::unshard] - before), expected);
+}
+
 // CASES 40: after a step, an unshard reads what the optimizer wrote.
 TEST(Fsdp, weights_changed_makes_every_copy_stale) {
   ShardedModel model = make(small_model(3), Policy::balanced);
