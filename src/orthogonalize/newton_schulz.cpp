@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
@@ -112,6 +113,14 @@ void iterate_gram(Iteration<T>& it) {
   update_x<T>(it, q);
 }
 
+// A polar factor has the norm sqrt(m), and every named sequence stays below twice that after any number of steps.
+bool has_diverged(const detail::Normalization& result, std::int64_t smaller_extent) {
+  constexpr double most = 4.0;
+  if (!result.finite) return true;
+  return !result.zero && 1.0 > most * std::sqrt(static_cast<double>(smaller_extent)) * result.first * result.second *
+                                   result.inverse_norm;
+}
+
 template <class T>
 bool overlaps_in_part(MatrixView<const T> input, MatrixView<T> output) {
   return input.data == output.data && input.stride != output.stride && input.rows > 1;
@@ -207,7 +216,7 @@ OrthogonalizeResult orthogonalize(MatrixView<const std::type_identity_t<T>> inpu
     iterate_gram(it);
   }
   result.flops = it.products.flops();
-  if (!detail::measure<T>(output, partial_sums).finite) result.status = OrthogonalizeStatus::diverged;
+  if (has_diverged(detail::measure<T>(output, partial_sums), small)) result.status = OrthogonalizeStatus::diverged;
   return result;
 }
 

@@ -1,6 +1,9 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -124,13 +127,42 @@ TEST(OrthogonalizeScale, NonFiniteInputIsToldAndTheResultLeftAlone) {
 }
 
 TEST(OrthogonalizeScale, DivergenceIsAStatus) {
-  const QuinticSequence wrong{"wrong", {{50.0, 50.0, 50.0}}, 5};
   NewtonSchulzWorkspace<float> workspace;
   const Strided<float> matrix(reference::gaussian(6, 8, 6));
   const Strided<float> output(6, 8);
-  const NewtonSchulzOptions options{NewtonSchulzAlgorithm::standard, &wrong, 5};
-  EXPECT_EQ(orthogonalize<float>(matrix.view(), output.view(), options, workspace).status,
-            OrthogonalizeStatus::diverged);
+  const auto status = [&](double a, int steps) {
+    const QuinticSequence sequence{"growing", {{a, 0.0, 0.0}}, steps};
+    const NewtonSchulzOptions options{NewtonSchulzAlgorithm::standard, &sequence, steps};
+    return orthogonalize<float>(matrix.view(), output.view(), options, workspace).status;
+  };
+  // The result has the norm a^steps, 4 sqrt(6) is 9.8.
+  EXPECT_EQ(status(9.7, 1), OrthogonalizeStatus::ok);
+  EXPECT_EQ(status(9.9, 1), OrthogonalizeStatus::diverged);
+  EXPECT_EQ(status(1e10, 3), OrthogonalizeStatus::diverged);
+  EXPECT_EQ(status(1e10, 5), OrthogonalizeStatus::diverged) << "not finite";
+}
+
+// What the header promises: the standard algorithm for any number of steps, the Gram form for the usual ones.
+TEST(OrthogonalizeScale, SingularInputsDoNotDiverge) {
+  NewtonSchulzWorkspace<float> workspace;
+  for (const int rank : {1, 2, 16}) {
+    std::vector<double> sigma(32, 0.0);
+    std::fill(sigma.begin(), sigma.begin() + rank, 1.0);
+    const Strided<float> matrix(reference::with_spectrum(32, 128, sigma, 7));
+    const Strided<float> output(32, 128);
+    for (const std::string_view name : quintic_sequence_names()) {
+      const QuinticSequence& sequence = quintic_sequence(name);
+      const auto status = [&](NewtonSchulzAlgorithm algorithm, int steps) {
+        return orthogonalize<float>(matrix.view(), output.view(), {algorithm, &sequence, steps}, workspace).status;
+      };
+      for (int steps = 1; steps <= 30; ++steps) {
+        EXPECT_EQ(status(NewtonSchulzAlgorithm::standard, steps), OrthogonalizeStatus::ok) << name << " " << steps;
+      }
+      for (int steps = 1; steps <= 8; ++steps) {
+        EXPECT_EQ(status(NewtonSchulzAlgorithm::gram, steps), OrthogonalizeStatus::ok) << name << " " << steps;
+      }
+    }
+  }
 }
 
 }  // namespace

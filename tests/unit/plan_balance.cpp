@@ -195,6 +195,18 @@ TEST(PlanBalance, gamma_is_not_given_away_for_balance) {
   EXPECT_LE(*std::max_element(three.gamma.begin(), three.gamma.end()), 1.005);  // 4, 4 and 3 + 1
 }
 
+// One block of a wide matrix (4 in bytes, 12.4 in work) and four squares (1 and 5.3) on two ranks. 4 | 1111 is even in
+// bytes and 1.26 in work; 4 1 | 111 has 1.25 as its worst. A gamma of 1.25 for so little is a bad bargain.
+TEST(PlanBalance, gamma_has_a_price) {
+  const ModelSpec model = blocks(1, 64, 4, 1);
+  const PlanReport figures = report(model, make_plan(model, 2), {});
+  EXPECT_DOUBLE_EQ(figures.gamma[0], 1.0);
+  EXPECT_NEAR(figures.imbalance_flops, 1.26, 0.01);
+  // Two such blocks take turns.
+  const ModelSpec two = blocks(2, 64, 4, 1);
+  EXPECT_LE(over_bound(two, make_plan(two, 2)), 1.001);
+}
+
 // Policy::cost takes scope only where it is better and no unit pays more than the cap.
 TEST(PlanBalance, cost_chooses_between_role_and_scope) {
   int took_scope = 0;
@@ -230,13 +242,27 @@ TEST(PlanBalance, tail_placement) {
   const double packed = over_bound(model, plan_with(model, 8, Policy::balanced, TailPlacement::packed));
   EXPECT_DOUBLE_EQ(automatic, spread);
   EXPECT_GT(packed, 2.5) << "the embedding is most of a rank's tails";
-  // Many tails of less than a block each: only packing them can level these loads.
+  // Tails of less than a block each: only packing them can level these loads.
   ModelSpec small;
   small.units.push_back({"u", {}, false});
-  for (int i = 0; i < 8; ++i)
-    small.units[0].parameters.push_back(test::parameter(fmt::format("p{}", i), {i % 2 == 0 ? 4000 - i : 90 + i}));
-  EXPECT_LT(over_bound(small, plan_with(small, 4, Policy::balanced, TailPlacement::packed)), 1.01);
-  EXPECT_LT(over_bound(small, plan_with(small, 4, Policy::balanced)), 1.01);
+  for (const std::int64_t size : {4000, 3000, 2000, 1000, 1001, 2001, 3001, 4001})
+    small.units[0].parameters.push_back(test::parameter(fmt::format("p{}", size), {size}));
+  EXPECT_GT(over_bound(small, plan_with(small, 4, Policy::balanced, TailPlacement::spread)), 1.1);
+  EXPECT_LT(over_bound(small, plan_with(small, 4, Policy::balanced, TailPlacement::packed)), 1.001);
+  EXPECT_LT(over_bound(small, plan_with(small, 4, Policy::balanced)), 1.001);
+}
+
+// The matrix makes one rank the heaviest by far. Any other has room for the whole table; that they share it evenly
+// keeps its gamma low.
+TEST(PlanBalance, tails_are_even_below_the_heaviest_rank) {
+  ModelSpec model = test::one_unit({test::parameter("w", {512, 512})});
+  model.units.push_back({"root", {test::embedding("table", {12, 4096})}, true});
+  const Plan plan = make_plan(model, 4);
+  const std::vector<Interval>& tails = plan.units[1].weights.tails;
+  EXPECT_TRUE(tails[0].empty());
+  for (int rank = 1; rank < 4; ++rank)
+    EXPECT_EQ(tails[static_cast<std::size_t>(rank)].size(), 4 * 4096) << rank;
+  EXPECT_DOUBLE_EQ(plan.units[1].gamma, 4.0 / 3.0);
 }
 
 // Matrices go around a packed embedding that is most of the model.

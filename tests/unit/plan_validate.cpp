@@ -18,10 +18,10 @@ using test::parameter;
 ModelSpec sample_model() {
   ModelSpec model;
   model.units.push_back({"root", {test::embedding("table", {6, 4096}), test::frozen("fixed", {9})}, true});
-  model.units.push_back(
-      {"block",
-       {parameter("a", {8, 8}), parameter("b", {6, 6}), parameter("c", {4, 4}), parameter("bias", {8})},
-       false});
+  model.units.push_back({"block",
+                         {parameter("a", {8, 8}), parameter("b", {6, 6}), parameter("c", {4, 4}),
+                          parameter("bias", {8}), parameter("none", {0, 8})},
+                         false});
   return model;
 }
 
@@ -55,13 +55,24 @@ const std::vector<Damage>& damages() {
       {"elements before the parameter", [](Plan& p) { --block(p).segments[0].elements.begin; }},
       {"other parameter", [](Plan& p) { block(p).segments[0].parameter = 1; }},
       {"no such parameter", [](Plan& p) { block(p).segments[0].parameter = 99; }},
-      {"other rank",
-       [](Plan& p) { block(p).segments[0].rank = 2 - block(p).segments[0].rank + (block(p).segments[0].rank == 1); }},
+      {"a higher rank",
+       [](Plan& p) {
+         for (MatrixShard* shard : {&p.units[1].weights, &p.units[1].gradients})
+           shard->segments[0].rank = 2;
+       }},
+      {"a lower rank",
+       [](Plan& p) {
+         for (MatrixShard* shard : {&p.units[1].weights, &p.units[1].gradients})
+           shard->segments[2].rank = 0;
+       }},
+      {"rank of the weights only", [](Plan& p) { block(p).segments[0].rank = 1; }},
       {"no such rank", [](Plan& p) { block(p).segments[0].rank = 3; }},
       {"negative rank", [](Plan& p) { block(p).segments[0].rank = -1; }},
       {"segment elsewhere", [](Plan& p) { ++block(p).segments[1].offset; }},
       {"parameter offset", [](Plan& p) { ++block(p).parameter_offsets[0]; }},
       {"parameter offset out of bounds", [](Plan& p) { block(p).parameter_offsets[0] = block(p).size; }},
+      {"offset of an empty parameter out of bounds",
+       [](Plan& p) { block(p).parameter_offsets[4] = block(p).size + 1; }},
       {"parameter left out", [](Plan& p) { block(p).parameter_offsets[3] = -1; }},
       {"offset missing", [](Plan& p) { block(p).parameter_offsets.pop_back(); }},
       {"owned interval missing", [](Plan& p) { block(p).owned.pop_back(); }},
@@ -167,6 +178,16 @@ TEST(PlanValidation, damage_of_a_replicated_plan) {
   Plan damaged = plan;
   ++damaged.units[0].weights.owned[0].end;
   ++damaged.units[0].weights.owned[1].begin;
+  EXPECT_THROW(validate(model, damaged), ContractError);
+  damaged = plan;
+  for (UnitPlan& unit : damaged.units) {
+    for (MatrixShard* shard : {&unit.weights, &unit.gradients}) {  // consistent, but not the even cut
+      const Interval rest{shard->size, shard->size};
+      shard->owned = {{0, shard->size}, rest, rest};
+      for (Segment& segment : shard->segments)
+        segment.rank = 0;
+    }
+  }
   EXPECT_THROW(validate(model, damaged), ContractError);
   damaged = plan;
   damaged.replicated = false;

@@ -45,7 +45,7 @@ enum class OrthogonalizeStatus {
   ok,
   zero,        ///< the input is exactly zero: the result is zero
   non_finite,  ///< the input has a NaN or an infinity: the result is left as it was
-  diverged,    ///< the input is finite and the result is not: the coefficients do not suit (none of the named ones)
+  diverged,    ///< the result is not finite, or its norm is over 4 sqrt(m): see orthogonalize
 };
 
 struct OrthogonalizeResult {
