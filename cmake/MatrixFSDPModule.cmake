@@ -41,12 +41,13 @@ function(matrixfsdp_add_module name)
 endfunction()
 
 # Options of our own code, never of users' code. No contraction of a*b+c: an element's bits must not depend on whether
-# the compiler placed it in a vector loop or in its remainder, because that depends on how a tail is cut.
+# the compiler placed it in a vector loop or in its remainder, because that depends on how a tail is cut. Nobody reads
+# errno after sqrt, and without that promise sqrt does not vectorise.
 function(matrixfsdp_compile_options target)
   target_compile_features(${target} PUBLIC cxx_std_20)
   set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
   target_compile_options(${target} PRIVATE
-    $<$<COMPILE_LANG_AND_ID:CXX,GNU,Clang>:-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -ffp-contract=off>
+    $<$<COMPILE_LANG_AND_ID:CXX,GNU,Clang>:-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -ffp-contract=off -fno-math-errno>
     $<$<AND:$<BOOL:${MATRIXFSDP_WARNINGS_AS_ERRORS}>,$<COMPILE_LANG_AND_ID:CXX,GNU,Clang>>:-Werror>)
 endfunction()
 

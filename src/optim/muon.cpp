@@ -89,7 +89,9 @@ Muon::Muon(std::vector<ParameterView> views, const MuonOptions& options)
     made.parts.push_back(matrix_parts(*view.spec));
     largest = std::max(largest, view.elements.size());
     for (const MatrixPart& part : made.parts.back()) {
-      made.workspace.reserve(part.rows, part.cols, options.newton_schulz.algorithm);
+      made.workspace.reserve(
+          part.rows, part.cols,
+          resolve(options.newton_schulz.algorithm, part.rows, part.cols, options.newton_schulz.steps));
     }
   }
   made.momentum = detail::State("matrixfsdp::optim::momentum", made.views);

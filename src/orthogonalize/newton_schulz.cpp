@@ -177,7 +177,7 @@ OrthogonalizeResult orthogonalize(MatrixView<const std::type_identity_t<T>> inpu
   }
 
   OrthogonalizeResult result;
-  result.algorithm = resolve(options.algorithm, rows, cols);
+  result.algorithm = resolve(options.algorithm, rows, cols, options.steps);
   result.steps = options.steps;
   if (rows == 0 || cols == 0) {
     result.status = OrthogonalizeStatus::zero;

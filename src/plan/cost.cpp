@@ -42,8 +42,10 @@ NewtonSchulzAlgorithm parse_newton_schulz_algorithm(std::string_view name) {
   throw InputError(fmt::format("Newton-Schulz algorithm '{}': expected standard, gram, gram-no-restart or auto", name));
 }
 
-NewtonSchulzAlgorithm resolve(NewtonSchulzAlgorithm algorithm, std::int64_t rows, std::int64_t cols) {
+NewtonSchulzAlgorithm resolve(NewtonSchulzAlgorithm algorithm, std::int64_t rows, std::int64_t cols, int steps) {
   if (algorithm != NewtonSchulzAlgorithm::automatic) return algorithm;
+  constexpr int most_gram_steps = 8;
+  if (steps > most_gram_steps) return NewtonSchulzAlgorithm::standard;
   const std::int64_t small = std::min(rows, cols);
   const std::int64_t large = std::max(rows, cols);
   // large >= 1.5 small, without overflow.

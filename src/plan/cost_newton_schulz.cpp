@@ -54,7 +54,7 @@ std::int64_t newton_schulz_flops(std::int64_t rows, std::int64_t cols, int steps
   if (rows == 0 || cols == 0) return 0;
   const Products products(rows, cols);
   Wide flops = 0;
-  switch (resolve(algorithm, rows, cols)) {
+  switch (resolve(algorithm, rows, cols, steps)) {
     case NewtonSchulzAlgorithm::gram:
       flops = steps > restart_after ? gram_run(products, restart_after) + gram_run(products, steps - restart_after)
                                     : gram_run(products, steps);

@@ -159,8 +159,9 @@ TEST(AdamW, AllocatesNothingAndReadsGradientsOnly) {
   AdamW adamw(parameters.views(), {});
   EXPECT_EQ(adamw.workspace_bytes(), 0);
   EXPECT_EQ(adamw.state_bytes(), 2 * 4 * 210);
+  adamw.step({0.1, 1.0, 1});  // Kokkos allocates its own scratch for the process's first reduction
   const test::CountAllocations allocations;
-  for (int step = 1; step <= 200; ++step)
+  for (int step = 2; step <= 200; ++step)
     adamw.step({0.1, 1.0, step});
   EXPECT_EQ(allocations.count(), 0);
   EXPECT_EQ(bits_of(view.gradient), gradient);

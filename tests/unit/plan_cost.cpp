@@ -82,6 +82,9 @@ TEST(NewtonSchulzCost, automatic_takes_gram_from_one_and_a_half) {
   EXPECT_EQ(resolve(Algorithm::automatic, 1, 2), Algorithm::gram);
   EXPECT_EQ(resolve(Algorithm::automatic, INT64_MAX, INT64_MAX), Algorithm::standard);
   EXPECT_EQ(resolve(Algorithm::gram_no_restart, 30, 30), Algorithm::gram_no_restart);
+  EXPECT_EQ(resolve(Algorithm::automatic, 30, 90, 8), Algorithm::gram);
+  EXPECT_EQ(resolve(Algorithm::automatic, 30, 90, 9), Algorithm::standard);  // one restart is not enough
+  EXPECT_EQ(newton_schulz_flops(30, 90, 9, Algorithm::automatic), newton_schulz_flops(30, 90, 9, Algorithm::standard));
   EXPECT_EQ(newton_schulz_flops(30, 45, 5, Algorithm::automatic), newton_schulz_flops(30, 45, 5, Algorithm::gram));
   EXPECT_EQ(newton_schulz_flops(30, 30, 5, Algorithm::automatic), newton_schulz_flops(30, 30, 5, Algorithm::standard));
 }

@@ -15,8 +15,10 @@ NewtonSchulzAlgorithm parse_newton_schulz_algorithm(std::string_view name);
 std::string_view name_of(NewtonSchulzAlgorithm algorithm);
 
 /// What `automatic` runs for rows x cols: gram where the larger extent is at least 1.5 x the smaller, else standard
-/// (Dao AI Lab, Gram Newton-Schulz, 2026; break-even of the flop counts below).
-NewtonSchulzAlgorithm resolve(NewtonSchulzAlgorithm algorithm, std::int64_t rows, std::int64_t cols);
+/// (Dao AI Lab, Gram Newton-Schulz, 2026; break-even of the flop counts below). Also standard beyond 8 steps, where one
+/// restart no longer holds rounding errors of singular matrices down (measured: tests/unit/orthogonalize_accuracy.cpp
+/// holds up to 8).
+NewtonSchulzAlgorithm resolve(NewtonSchulzAlgorithm algorithm, std::int64_t rows, std::int64_t cols, int steps = 5);
 
 /// FLOPs that the kernels of `orthogonalize` do for one rows x cols matrix (a multiply-add is 2). A symmetric product
 /// X X^T of an m x n matrix costs m (m + 1) n: one triangle. Exact: the kernels' own counts equal it. 0 for an empty
