@@ -1,7 +1,9 @@
+#include <algorithm>
 #include <cmath>
 
 #include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/optim/adamw.hpp>
+#include <matrixfsdp/plan/plan.hpp>
 
 #include "optim/adamw_kernels.hpp"
 #include "optim/views.hpp"
@@ -47,7 +49,33 @@ struct AdamW::Implementation {
   AdamWOptions options;
   detail::State first_moment;
   detail::State second_moment;
+
+  /// `elements` within the view.
+  void update(std::size_t index, const detail::AdamWFactors& factors, Interval elements, StepResult& result);
+  void update_finite_blocks(std::size_t index, const detail::AdamWFactors& factors, StepResult& result);
 };
+
+void AdamW::Implementation::update(std::size_t index, const detail::AdamWFactors& factors, Interval elements,
+                                   StepResult& result) {
+  const auto part = [elements](const auto& values) { return slice(values, elements.begin, elements.size()); };
+  detail::adamw_update(factors, part(views[index].gradient), part(first_moment[index]), part(second_moment[index]),
+                       part(views[index].weight));
+  result.flops += flops_per_element * elements.size();
+}
+
+// Planners cut tails between norm blocks only, so what fails does not depend on where a parameter is cut, nor on W.
+void AdamW::Implementation::update_finite_blocks(std::size_t index, const detail::AdamWFactors& factors,
+                                                 StepResult& result) {
+  const ParameterView& view = views[index];
+  for (std::int64_t begin = view.elements.begin; begin < view.elements.end;) {
+    const std::int64_t end = std::min(view.elements.end, (begin / norm_block + 1) * norm_block);
+    const Interval block{begin - view.elements.begin, end - view.elements.begin};
+    if (detail::squares_are_finite(slice(view.gradient, block.begin, block.size()), factors.gradient_scale)) {
+      update(index, factors, block, result);
+    }
+    begin = end;
+  }
+}
 
 AdamW::AdamW(std::vector<ParameterView> views, const AdamWOptions& options)
     : implementation_(std::make_unique<Implementation>()) {
@@ -67,13 +95,12 @@ StepResult AdamW::step(const StepInput& input) {
   for (std::size_t i = 0; i < implementation_->views.size(); ++i) {
     const ParameterView& view = implementation_->views[i];
     const detail::AdamWFactors factors = factors_for(view, implementation_->options, input);
-    if (!detail::squares_are_finite(view.gradient, factors.gradient_scale)) {
+    if (detail::squares_are_finite(view.gradient, factors.gradient_scale)) {
+      implementation_->update(i, factors, {0, view.elements.size()}, result);
+    } else {
+      implementation_->update_finite_blocks(i, factors, result);
       result.failed.push_back(view.spec->name);
-      continue;
     }
-    detail::adamw_update(factors, view.gradient, implementation_->first_moment[i], implementation_->second_moment[i],
-                         view.weight);
-    result.flops += flops_per_element * view.elements.size();
   }
   return result;
 }

@@ -4,6 +4,10 @@ set_target_properties(pmpi_bytes PROPERTIES OUTPUT_NAME matrixfsdp_pmpi_bytes)
 matrixfsdp_compile_options(pmpi_bytes)
 target_include_directories(pmpi_bytes PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
 target_link_libraries(pmpi_bytes PRIVATE MPI::MPI_CXX)
+if(CMAKE_CXX_FLAGS MATCHES "-fsanitize") # preloaded into the launcher too, which is built without a sanitizer's runtime
+  target_compile_options(pmpi_bytes PRIVATE -fno-sanitize=all)
+  target_link_options(pmpi_bytes PRIVATE -fno-sanitize=all)
+endif()
 
 matrixfsdp_add_mpi_tests(comm RANKS 1 2 3 4 7 8 LINK pmpi_bytes matrixfsdp_comm)
 target_include_directories(test_comm PRIVATE "${PROJECT_SOURCE_DIR}/src")

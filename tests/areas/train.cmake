@@ -13,4 +13,5 @@ if(MATRIXFSDP_BUILD_APPS)
   gtest_discover_tests(test_train TEST_PREFIX "tools." DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 600 PROCESSORS 2)
 
   matrixfsdp_add_mpi_tests(verify RANKS 1 3 LINK matrixfsdp_train)
+  matrixfsdp_add_mpi_tests(trainer RANKS 1 3 LINK matrixfsdp_train)
 endif()

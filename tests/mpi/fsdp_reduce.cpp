@@ -10,6 +10,7 @@
 #include <matrixfsdp/plan/planner.hpp>
 
 #include "support/mpi_world.hpp"
+#include "support/reduction_bytes.hpp"
 #include "support/small_models.hpp"
 
 namespace matrixfsdp {
@@ -114,28 +115,6 @@ std::int64_t reduce_bytes() {
   return sum;
 }
 
-/// What one exchange of all units sends, and one gather to owners, over all ranks.
-struct ReductionBytes {
-  std::int64_t exchange = 0;
-  std::int64_t to_owners = 0;
-};
-
-ReductionBytes expected_bytes(const ShardedModel& model) {
-  ReductionBytes bytes;
-  const int ranks = model.plan().world_size;
-  for (const UnitPlan& unit : model.plan().units) {
-    const MatrixShard& layout = unit.gradients;
-    bytes.exchange += 4 * layout.size * (ranks - 1);
-    for (int holder = 0; holder < ranks; ++holder) {
-      const Interval chunk = fold_chunk(layout.size, holder, ranks);
-      const auto h = static_cast<std::size_t>(holder);
-      bytes.to_owners +=
-          4 * (chunk.size() - intersect(chunk, layout.owned[h]).size() - intersect(chunk, layout.tails[h]).size());
-    }
-  }
-  return bytes;
-}
-
 // CASES 31: four exchanges and one gather to owners by default; one of each when accumulation is unsharded.
 TEST(FsdpReduce, reductions_are_counted) {
   const ModelSpec spec = small_model(3);
@@ -143,7 +122,7 @@ TEST(FsdpReduce, reductions_are_counted) {
     ShardedModel model(world(), spec, make_plan(spec, world().size()), options_for(4, accumulation));
     const std::int64_t before = reduce_bytes();
     run_passes(model, 4);
-    const ReductionBytes expected = expected_bytes(model);
+    const testing::ReductionBytes expected = testing::reduction_bytes(model.plan());
     const std::int64_t exchanges = accumulation == Accumulation::chunks ? 4 : 1;
     EXPECT_EQ(reduce_bytes() - before, exchanges * expected.exchange + expected.to_owners);
   }

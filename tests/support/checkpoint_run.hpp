@@ -21,6 +21,7 @@
 #include <matrixfsdp/schema/tensor_file.hpp>
 
 #include "support/mpi_world.hpp"
+#include "support/parts_of_world.hpp"
 #include "support/small_models.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -106,17 +107,6 @@ class SharedFolder {
   std::optional<TemporaryFolder> folder_;
   std::string path_;
 };
-
-/// Runs `body(communicator)` on the first `size` ranks, as a world of their own.
-inline void on_first_ranks(int size, const std::function<void(Communicator&)>& body) {
-  const bool member = world().rank() < size;
-  {
-    Communicator part = mpi::split(MPI_COMM_WORLD, member ? 0 : 1, world().rank());
-    part.set_deadline(std::chrono::seconds(30));
-    if (member) body(part);
-  }
-  world().barrier({"end of a part", "", ""});
-}
 
 /// Runs `body` on rank 0 of the communicator; the others wait.
 inline void on_rank_zero(Communicator& communicator, const std::function<void()>& body) {

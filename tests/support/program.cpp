@@ -32,7 +32,8 @@ std::string quoted(const std::string& word) {
 ProgramResult run_program(const std::vector<std::string>& command,
                           const std::map<std::string, std::string>& environment, int seconds) {
   const std::string folder = fresh_folder("output-" + std::to_string(::getpid()));
-  std::string line = "env OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1";
+  // Kokkos with OpenMP warns on standard error where OMP_PROC_BIND is not set.
+  std::string line = "env OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 OMP_PROC_BIND=false";
   for (const auto& [name, value] : environment)
     line.append(" ").append(name).append("=").append(quoted(value));
   line.append(" timeout -k 5 ").append(std::to_string(seconds));

@@ -151,6 +151,36 @@ TEST(AdamW, NonFiniteGradientLeavesTheSegmentUnchanged) {
   }
 }
 
+// A tail that is cut between norm blocks fails where the whole one fails: the bits do not depend on W.
+TEST(AdamW, WhatFailsDoesNotDependOnCuts) {
+  const ParameterSpec spec = spec_of("table", {3 * norm_block + 7});
+  const std::int64_t size = 3 * norm_block + 7;
+  Parameters parameters;
+  const ParameterView whole = parameters.add(spec, ParameterKind::tail);
+  ParameterView left = parameters.add_segment(spec, ParameterKind::tail, {0, norm_block});
+  ParameterView right = parameters.add_segment(spec, ParameterKind::tail, {norm_block, size});
+  left.index = right.index = 0;
+  const std::int64_t bad = 2 * norm_block + 5;
+  whole.gradient.data()[bad] = right.gradient.data()[bad - norm_block] = -1e30F;
+  const std::string before = bits_of(slice(whole.weight, 2 * norm_block, norm_block));
+  AdamW one({whole}, {});
+  AdamW cut({left, right}, {});
+  for (int step = 1; step <= 2; ++step) {
+    const StepResult result = one.step({1.0, 1.0, step});
+    EXPECT_EQ(result.failed, std::vector<std::string>{"table"});
+    EXPECT_EQ(result.flops, 12 * (size - norm_block));
+    const StepResult of_cut = cut.step({1.0, 1.0, step});
+    EXPECT_EQ(of_cut.failed, result.failed);
+    EXPECT_EQ(of_cut.flops, result.flops);
+  }
+  EXPECT_EQ(bits_of(slice(whole.weight, 2 * norm_block, norm_block)), before);
+  EXPECT_EQ(bits_of(whole.weight), bits_of(left.weight) + bits_of(right.weight));
+  for (const std::size_t moment : {0U, 1U}) {
+    EXPECT_EQ(bits_of(one.state().at(moment).values),
+              bits_of(cut.state().at(moment).values) + bits_of(cut.state().at(2 + moment).values));
+  }
+}
+
 // Cases 22 and 24
 TEST(AdamW, AllocatesNothingAndReadsGradientsOnly) {
   Parameters parameters;

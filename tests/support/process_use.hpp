@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include <unistd.h>
+
+/// What this process holds of the machine, from /proc.
+namespace matrixfsdp::testing {
+
+inline std::int64_t resident_bytes() {
+  std::int64_t size = 0;
+  std::int64_t resident = 0;
+  std::ifstream("/proc/self/statm") >> size >> resident;
+  return resident * static_cast<std::int64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+inline std::int64_t open_descriptors() {
+  const std::filesystem::directory_iterator entries("/proc/self/fd");
+  return static_cast<std::int64_t>(std::distance(begin(entries), end(entries)));
+}
+
+}  // namespace matrixfsdp::testing
