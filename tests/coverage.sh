@@ -24,23 +24,23 @@ mkdir -p "$build/coverage"
 gcovr --root . --object-directory "$build" --filter 'src/' --filter 'io/' --filter 'include/' -j "$(nproc)" \
   --csv "$build/coverage/lines.csv" --html-details "$build/coverage/index.html" "$build"
 
-# Columns of the table: 1 file, 2 lines, 3 covered lines.
+# Columns of the table: 1 file, 2 lines, 3 covered lines. Folders are modules: include/matrixfsdp/core, src/core, ...
 awk -F, -v least="$least" '
-  NR == 1 { next }
-  {
+  function row(name) {
+    return sprintf("%-32s %6d of %6d lines %6.1f %%", name, covered[name], lines[name], 100 * covered[name] / lines[name])
+  }
+  NR > 1 && $2 > 0 {
     depth = split($1, part, "/")
     folder = part[1]
     for (i = 2; i < depth && i <= (part[1] == "include" ? 3 : 2); ++i) folder = folder "/" part[i]
-    lines[folder] += $2; covered[folder] += $3; lines["total"] += $2; covered["total"] += $3
+    lines[folder] += $2; covered[folder] += $3
+    lines["total"] += $2; covered["total"] += $3
   }
-  function row(name) { printf "%-32s %6d of %6d lines %6.1f %%\n", name, covered[name], lines[name], 100 * covered[name] / lines[name] }
   END {
     if (lines["total"] == 0) { print "coverage: no counted line"; exit 1 }
-    order = "sort"
-    for (folder in lines) if (folder != "total") print row_text(folder) | order
-    close(order)
-    row("total")
+    for (folder in lines) if (folder != "total") print row(folder) | "sort"
+    close("sort")
+    print row("total")
     if (100 * covered["total"] < least * lines["total"]) { printf "coverage: below %d %%\n", least; exit 1 }
   }
-  function row_text(name) { return sprintf("%-32s %6d of %6d lines %6.1f %%", name, covered[name], lines[name], 100 * covered[name] / lines[name]) }
 ' "$build/coverage/lines.csv"

@@ -18,7 +18,7 @@ std::optional<std::string> chosen_checkpoint(Trainer& trainer) {
   const Options& options = trainer.options();
   if (options.resume != "none" && options.resume != "auto") return options.resume;
   if (options.checkpoint_directory.empty()) return std::nullopt;
-  const auto latest = io::find_latest(trainer.communicator(), options.checkpoint_directory);
+  auto latest = io::find_latest(trainer.communicator(), options.checkpoint_directory);
   if (latest && options.resume == "none") {
     throw InputError(
         fmt::format("--checkpoint-dir '{}': it holds {}; expected --resume auto to continue, or another folder",

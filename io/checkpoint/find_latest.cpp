@@ -21,7 +21,7 @@ std::optional<std::string> find_latest(Communicator& communicator, const std::st
   const auto list = [&] {
     std::string text;
     for (const std::string& name : steps_to_try(folder))
-      text += name + "\n";
+      text.append(name).append("\n");
     return text;
   };
   if (const auto failure = from_rank_zero(communicator, "search for checkpoints", list, lines)) failure->raise();

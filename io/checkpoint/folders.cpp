@@ -91,6 +91,7 @@ std::vector<std::string> steps_to_try(const std::string& folder) {
     }
   }
   std::vector<std::string> names;
+  names.reserve(steps.size());
   for (const std::int64_t step : steps)
     names.push_back(step_name(step));
   return names;

@@ -37,6 +37,7 @@ std::vector<Transfer> transfers(const StoredTensors& stored, const std::vector<L
     }
   }
   std::vector<Transfer> list;
+  list.reserve(needed.size());
   for (auto& [place, transfer] : needed)
     list.push_back(std::move(transfer));
   return list;

@@ -12,7 +12,9 @@ std::string_view name_of(Purpose purpose) {
   return names[static_cast<std::size_t>(purpose)];
 }
 
-std::int64_t ByteCounts::total() const { return std::accumulate(sent.begin(), sent.end(), std::int64_t{0}); }
+std::int64_t ByteCounts::total() const {
+  return std::accumulate(sent.begin(), sent.end(), std::int64_t{0});
+}
 
 void agree_on_input(Communicator& communicator, std::string_view error) {
   const auto messages = communicator.all_gather(

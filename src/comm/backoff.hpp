@@ -8,8 +8,9 @@
 
 namespace matrixfsdp {
 
-/// What a waiting rank does between two tests: nothing at first, then it yields, then it sleeps for doubling times up to
-/// 1 ms. With more ranks than cores the core must go to the rank that computes, and yielding alone does not give it away.
+/// What a waiting rank does between two tests: nothing at first, then it yields, then it sleeps for doubling times up
+/// to 1 ms. With more ranks than cores the core must go to the rank that computes, and yielding alone does not give it
+/// away.
 class Backoff {
  public:
   /// Messages are moving: wait eagerly again.

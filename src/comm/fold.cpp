@@ -10,18 +10,21 @@ KOKKOS_INLINE_FUNCTION const float* gradient_of(const FoldBlock& block, int rank
   return block.staging + (rank < block.own ? rank : rank - 1) * block.stride;
 }
 
-/// `width` neighbouring elements at once: on the host a few vector registers, so that every gradient is read once and
-/// the sums stay in registers.
+/// `width` neighbouring elements at once: on the host one or a few vector registers, so that every gradient is read
+/// once and the sums stay in registers.
 template <int width>
 KOKKOS_INLINE_FUNCTION void fold_tile(const FoldBlock& block, bool first, float* sums, std::int64_t at) {
   float accumulator[width];
   const float* start = first ? gradient_of(block, 0) : sums;
-  for (int i = 0; i < width; ++i) accumulator[i] = start[at + i];
+  for (int i = 0; i < width; ++i)
+    accumulator[i] = start[at + i];
   for (int rank = first ? 1 : 0; rank < block.world_size; ++rank) {
     const float* gradient = gradient_of(block, rank) + at;
-    for (int i = 0; i < width; ++i) accumulator[i] += gradient[i];
+    for (int i = 0; i < width; ++i)
+      accumulator[i] += gradient[i];
   }
-  for (int i = 0; i < width; ++i) sums[at + i] = accumulator[i];
+  for (int i = 0; i < width; ++i)
+    sums[at + i] = accumulator[i];
 }
 
 template <int width>
@@ -37,7 +40,7 @@ void fold_tiles(const FoldBlock& block, bool first, float* sums, std::int64_t be
 
 void fold_block(const FoldBlock& block, bool first, float* sums, std::int64_t count) {
   // On a device, neighbouring threads take neighbouring elements instead.
-  constexpr int width = Kokkos::SpaceAccessibility<ExecutionSpace, Kokkos::HostSpace>::accessible ? 64 : 1;
+  constexpr int width = Kokkos::SpaceAccessibility<ExecutionSpace, Kokkos::HostSpace>::accessible ? 16 : 1;
   const std::int64_t tiles = count / width;
   fold_tiles<width>(block, first, sums, 0, tiles);
   if constexpr (width > 1) fold_tiles<1>(block, first, sums, tiles * width, count % width);

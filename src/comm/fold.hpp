@@ -4,8 +4,8 @@
 
 namespace matrixfsdp {
 
-/// A block of one pass's gradients from all ranks: rank r's is at staging + r * stride, for ranks above `own` one stride
-/// lower, and `own`'s at `own_block`.
+/// A block of one pass's gradients from all ranks: rank r's is at staging + r * stride, for ranks above `own` one
+/// stride lower, and `own`'s at `own_block`.
 struct FoldBlock {
   const float* staging;
   std::int64_t stride;

@@ -53,19 +53,18 @@ constexpr bool has_device_backend =
 }  // namespace
 
 void start_kokkos(int threads, int local_rank) {
-  const int devices = device_count();
-  if (has_device_backend && devices == 0) {
+  if (has_device_backend && device_count() == 0) {
     throw InputError(fmt::format("Kokkos {}: no device is visible to local rank {}: expected at least one",
                                  ExecutionSpace::name(), local_rank));
   }
 #if KOKKOS_VERSION >= 30700
   Kokkos::InitializationSettings settings;
   settings.set_num_threads(threads);
-  if (has_device_backend) settings.set_device_id(local_rank % devices);
+  if (has_device_backend) settings.set_device_id(local_rank % device_count());
 #else
   Kokkos::InitArguments settings;
   settings.num_threads = threads;
-  if (has_device_backend) settings.device_id = local_rank % devices;
+  if (has_device_backend) settings.device_id = local_rank % device_count();
 #endif
   Kokkos::initialize(settings);
 }
@@ -92,7 +91,8 @@ std::string shared_devices(Communicator& world, const std::string& node) {
   }
   std::string line;
   for (const auto& [device, ranks] : ranks_of) {
-    if (count_of[device] > 1) line += fmt::format("{}ranks {} share device {}", line.empty() ? "" : "; ", ranks, device);
+    if (count_of[device] > 1)
+      line += fmt::format("{}ranks {} share device {}", line.empty() ? "" : "; ", ranks, device);
   }
   return line.empty() ? line : line + ": expected one device per rank";
 }

@@ -8,8 +8,7 @@ namespace matrixfsdp {
 
 std::string launcher_mismatch(int world_size, const Environment& environment) {
   const bool in_step = environment("SLURM_STEP_ID") != nullptr || environment("SLURM_PROCID") != nullptr;
-  const bool by_mpiexec =
-      environment("MPI_LOCALNRANKS") != nullptr || environment("OMPI_COMM_WORLD_SIZE") != nullptr;
+  const bool by_mpiexec = environment("MPI_LOCALNRANKS") != nullptr || environment("OMPI_COMM_WORLD_SIZE") != nullptr;
   const char* name = "SLURM_STEP_NUM_TASKS";
   if (environment(name) == nullptr) name = "SLURM_NTASKS";
   const char* value = environment(name);
@@ -19,7 +18,8 @@ std::string launcher_mismatch(int world_size, const Environment& environment) {
   const bool differs = in_step && !by_mpiexec && tasks > 0 && tasks != world_size;
   if (!alone && !differs) return {};
   return fmt::format(
-      "world size {}: {} says {} tasks; expected as many ranks, so the PMI of the launcher does not fit this MPI (try srun "
+      "world size {}: {} says {} tasks; expected as many ranks, so the PMI of the launcher does not fit this MPI (try "
+      "srun "
       "--mpi=pmi2, or mpiexec; to run {} on purpose, unset {})",
       world_size, name, tasks, world_size == 1 ? "one process" : "so many", name);
 }

@@ -43,7 +43,9 @@ Request& Request::operator=(Request&& other) noexcept {
   return *this;
 }
 
-Request::~Request() { release(); }
+Request::~Request() {
+  release();
+}
 
 void Request::release() noexcept {
   if (!operation_) return;
@@ -75,10 +77,10 @@ void Request::wait() {
     const auto waited = Clock::now() - begin;
     if (waited > deadline_) {
       const std::string missing = operation_->missing();
-      throw CommunicationError(
-          fmt::format("{}: not complete after {:.1f} s (deadline {:.1f} s){}{}", describe(),
-                      std::chrono::duration<double>(waited).count(), std::chrono::duration<double>(deadline_).count(),
-                      missing.empty() ? "" : ": ", missing));
+      throw CommunicationError(fmt::format("{}: not complete after {:.1f} s (deadline {:.1f} s){}{}", describe(),
+                                           std::chrono::duration<double>(waited).count(),
+                                           std::chrono::duration<double>(deadline_).count(),
+                                           missing.empty() ? "" : ": ", missing));
     }
     if (operation_->progress() != progress) {
       progress = operation_->progress();

@@ -41,8 +41,10 @@ std::string mpi_library() {
   line.resize(std::min(line.find('\n'), line.size()));
   std::string clean;  // MPICH pads its version with tabs
   for (const char c : line) {
-    if (c != '\t') clean += c;
-    else if (!clean.empty() && clean.back() != ' ') clean += ' ';
+    if (c != '\t')
+      clean += c;
+    else if (!clean.empty() && clean.back() != ' ')
+      clean += ' ';
   }
   return clean;
 }
@@ -124,9 +126,10 @@ Session Session::start(int& argc, char**& argv, const SessionOptions& options) {
   int initialized = 0;
   mpi::check(MPI_Initialized(&initialized), "MPI_Initialized");
   if (initialized != 0 || Kokkos::is_initialized()) {
-    throw ContractError(fmt::format("Session::start: {} is already running: expected Session::adopt, or neither MPI nor "
-                                    "Kokkos started before",
-                                    initialized != 0 ? "MPI" : "Kokkos"));
+    throw ContractError(
+        fmt::format("Session::start: {} is already running: expected Session::adopt, or neither MPI nor "
+                    "Kokkos started before",
+                    initialized != 0 ? "MPI" : "Kokkos"));
   }
   int provided = MPI_THREAD_SINGLE;
   mpi::check(MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
@@ -161,10 +164,18 @@ Session Session::adopt(MPI_Comm comm, const SessionOptions& options) {
   return Session(std::move(implementation));
 }
 
-Communicator& Session::world() { return *implementation_->world; }
-int Session::local_rank() const { return implementation_->local_rank; }
-int Session::local_size() const { return implementation_->local_size; }
-int Session::nodes() const { return implementation_->nodes; }
+Communicator& Session::world() {
+  return *implementation_->world;
+}
+int Session::local_rank() const {
+  return implementation_->local_rank;
+}
+int Session::local_size() const {
+  return implementation_->local_size;
+}
+int Session::nodes() const {
+  return implementation_->nodes;
+}
 
 std::string Session::description() const {
   const int size = implementation_->world->size();

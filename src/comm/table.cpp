@@ -9,7 +9,7 @@
 namespace matrixfsdp {
 namespace {
 
-__extension__ using int128 = __int128;
+__extension__ typedef __int128 int128;
 
 std::int64_t even_boundary(std::int64_t size, int rank, int world_size) {
   return static_cast<std::int64_t>(static_cast<int128>(size) * rank / world_size);
@@ -62,8 +62,8 @@ void require_valid(const SegmentTable& table, int world_size, const OperationLab
     position = interval.end;
   }
   if (position != table.size) {
-    throw ContractError(fmt::format("{}: the segment table covers [0, {}): expected [0, {})", to_string(label),
-                                    position, table.size));
+    throw ContractError(
+        fmt::format("{}: the segment table covers [0, {}): expected [0, {})", to_string(label), position, table.size));
   }
 }
 

@@ -16,6 +16,8 @@ struct ShardedModel::Implementation {
   /// Waits for a prefetch that is under way, because messages still land in its storage; while an exception unwinds it
   /// leaves that storage allocated instead.
   ~Implementation();
+  Implementation(const Implementation&) = delete;
+  Implementation& operator=(const Implementation&) = delete;
 
   // storage.cpp: what is allocated, once, by the constructor
   void allocate();
@@ -28,21 +30,21 @@ struct ShardedModel::Implementation {
   void initialize_weights();
 
   // life_cycle.cpp
-  void unshard(std::size_t unit, Phase phase);
-  void reshard(std::size_t unit);
-  void start_unshard(std::size_t unit, Phase phase);
-  void finish_unshard(std::size_t unit);
-  void prefetch_after(std::size_t unit, Phase phase);
+  void unshard(std::size_t index, Phase phase);
+  void reshard(std::size_t index);
+  void start_unshard(std::size_t index, Phase phase);
+  void finish_unshard(std::size_t index);
+  void prefetch_after(std::size_t index, Phase phase);
   [[nodiscard]] bool can_take_slot(const Unit& unit) const;
-  void take_slot(std::size_t unit);
+  void take_slot(std::size_t index);
   void weights_changed();
   void poll();
 
   // reduce.cpp
   void begin_step();
   void begin_pass();
-  UnitTensors<float>& gradients(std::size_t unit);
-  void reduce(std::size_t unit);
+  UnitTensors<float>& gradients(std::size_t index);
+  void reduce(std::size_t index);
   [[nodiscard]] bool gradients_ready() const;
 
   /// In the first step: all ranks must be about to issue the same operation (CommunicationError that names both).

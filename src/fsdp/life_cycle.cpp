@@ -115,7 +115,8 @@ ShardedModel::Implementation::~Implementation() {
     }
   }
   if (complete) return;
-  auto* storage = new std::vector<Tensor<float>>(slots);  // never freed: a message may still arrive there
+  // Never freed: a message may still arrive there. Without memory for that, ending the program is the safe way.
+  auto* storage = new std::vector<Tensor<float>>(slots);  // NOLINT(bugprone-unhandled-exception-at-new)
   storage->insert(storage->end(), kept_storage.begin(), kept_storage.end());
   for (const Unit& unit : units) storage->push_back(unit.weight_shard);
 }

@@ -156,8 +156,7 @@ void ShardedModel::Implementation::make_views() {
 
 MemoryUse ShardedModel::Implementation::memory() const {
   MemoryUse use;
-  for (std::size_t u = 0; u < units.size(); ++u) {
-    const Unit& unit = units[u];
+  for (const Unit& unit : units) {
     use.weights += bytes_of(unit.weight_shard);
     use.gradients += bytes_of(unit.gradient_shard);
     use.running_sums += bytes_of(unit.running_sums);

@@ -75,6 +75,7 @@ class Construction {
  private:
   static std::vector<double> keys(const Workload& work, const std::vector<Load>& loads) {
     std::vector<double> result;
+    result.reserve(loads.size());
     for (const Load load : loads)
       result.push_back(work.key(load));
     return result;

@@ -9,7 +9,7 @@ namespace matrixfsdp {
 namespace {
 
 // Up to 2^62 elements and any number of steps: products do not fit 64 bits before they are checked.
-__extension__ using Wide = __int128;
+__extension__ typedef __int128 Wide;
 
 // Steps after which `gram` computes X <- Q X and starts again from the new X, because rounding errors of R grow.
 constexpr int restart_after = 2;

@@ -7,7 +7,8 @@
 #   file PATH           of the tree
 #   build TARGET...     what must be built anew
 #   tests REGEX         CTest tests (ctest -R) of which one at least must fail
-#   find                lines that must occur exactly once in the file, else the code has moved on and the script fails
+#   find                lines that must occur exactly once in the file, else the code has moved on and the script fails;
+#                       without the indentation of the first, where that may change
 #   ...
 #   replace             lines that take their place, perhaps none
 #   ...
@@ -20,7 +21,7 @@ usage() {
 bash tests/faults/run.sh [--only NAME]... [--full] [--list] [FOLDER]
   --only NAME  this fault only (may be repeated)
   --full       run the whole suite for a fault that its own tests do not find
-  --list       name the faults and what they touch, and end
+  --list       name the faults and the files they touch, see that each still applies to this tree, and end
   FOLDER       where the copy and its build live (default: build/faults); kept, so that a second run is fast
 Prints a table: fault, red or GREEN, seconds, first failing test. Exit code: 0 all red, 1 some are not, 2 an error.
 TEXT
@@ -90,8 +91,26 @@ if ((${#only[@]} > 0)); then
   done
   names=("${only[@]}")
 fi
+# Sets `original` and `seeded`: the file as it is under `base`, and with the fault. Fails where the searched text is not
+# there exactly once.
+seed() {
+  local rest
+  original="$(cat "$base/${file[$1]}" && echo .)" || fail "fault '$1': no file ${file[$1]}"
+  original="${original%.}"
+  [[ -n "${find_text[$1]}" && "$original" == *"${find_text[$1]}"* ]] ||
+    fail "fault '$1': ${file[$1]} does not have the searched lines; expected them once"
+  rest="${original#*"${find_text[$1]}"}"
+  [[ "$rest" != *"${find_text[$1]}"* ]] ||
+    fail "fault '$1': ${file[$1]} has the searched lines more than once; expected them once"
+  seeded="${original%%"${find_text[$1]}"*}${replacement[$1]}$rest"
+}
+
 if ((list)); then
-  for name in "${names[@]}"; do printf '%-40s %s\n' "$name" "${file[$name]}"; done
+  base="$root"
+  for name in "${names[@]}"; do
+    seed "$name"
+    printf '%-48s %s\n' "$name" "${file[$name]}"
+  done
   exit 0
 fi
 
@@ -102,6 +121,8 @@ folder="$(cd "$folder" && pwd)"
 tree="$folder/tree"
 objects="$folder/objects"
 log="$folder/log"
+exec 9> "$folder/lock"
+flock -n 9 || fail "'$folder': another run is at work there"
 
 # Content decides, so that what an interrupted run left is put right, and nothing else is built again.
 copy_tree() {
@@ -119,23 +140,10 @@ copy_tree() {
   done < <(find "$tree" -type f -print0)
 }
 
-# Sets `seeded` to the fault's version of its file; fails where the searched text is not there exactly once.
-seed() {
-  local original rest
-  original="$(cat "$root/${file[$1]}" && echo .)" || fail "fault '$1': no file ${file[$1]}"
-  original="${original%.}"
-  [[ -n "${find_text[$1]}" && "$original" == *"${find_text[$1]}"* ]] ||
-    fail "fault '$1': ${file[$1]} does not have the searched lines; expected them once"
-  rest="${original#*"${find_text[$1]}"}"
-  [[ "$rest" != *"${find_text[$1]}"* ]] ||
-    fail "fault '$1': ${file[$1]} has the searched lines more than once; expected them once"
-  seeded="${original%%"${find_text[$1]}"*}${replacement[$1]}$rest"
-}
-
 touched=""
 restore() {
   [[ -n "$touched" ]] || return 0
-  cp "$root/$touched" "$tree/$touched"
+  printf '%s' "$original" > "$tree/$touched"
   touched=""
 }
 trap restore EXIT
@@ -143,9 +151,9 @@ trap 'exit 2' INT TERM
 
 # --- builds and tests -------------------------------------------------------------------------------------------------
 
+jobs="$(nproc)"  # before OMP_NUM_THREADS, which it obeys
 export CCACHE_BASEDIR="$folder" CCACHE_NOHASHDIR=1
 export OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
-jobs="$(nproc)"
 
 compile() { # targets; all when there are none
   if (($# > 0)); then set -- --target "$@"; fi
@@ -160,19 +168,19 @@ run_tests() { # ctest arguments
 # The CTest test that failed, and where it runs many, the first of those.
 first_failure() {
   local test inner
-  test="$(sed -nE 's/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: (.*[^ .]) *\.*\**(Failed|Timeout|Exception|Not Run|Subprocess).*/\1 (\2)/p' "$log" | head -n 1)"
+  test="$(sed -nE 's/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: ([^ ]+) \.*\*+ ?(Failed|Timeout|Exception|Not Run|Subprocess).*/\1 (\2)/p' "$log" | head -n 1)"
   test="${test/ (Failed)/}"
   inner="$(sed -nE 's/^.*\[  FAILED  \] ([A-Za-z_0-9/]+\.[A-Za-z_0-9/]+).*/\1/p' "$log" | head -n 1)"
   [[ -z "$inner" || "$test" == *"$inner"* ]] || test+=": $inner"
   echo "$test"
 }
 
-row() { printf '%-40s | %-16s | %4s | %s\n' "$@"; }
-
-for name in "${names[@]}"; do seed "$name"; done
+row() { printf '%-48s | %-16s | %4s | %s\n' "$@"; }
 
 echo "faults: ${#names[@]} in $folder" >&2
 copy_tree
+base="$tree"
+for name in "${names[@]}"; do seed "$name"; done
 launcher=()
 if command -v ccache > /dev/null; then launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
 # The native preset, with a folder of its own for the build.

@@ -30,15 +30,28 @@ Tensor<float> gradient_of(std::int64_t size, std::int64_t micro_batch) {
 /// The left fold by micro-batch index.
 float folded(std::int64_t element, std::int64_t micro_batches) {
   float sum = value_at(0, element);
-  for (std::int64_t i = 1; i < micro_batches; ++i) sum += value_at(static_cast<std::uint64_t>(i), element);
+  for (std::int64_t i = 1; i < micro_batches; ++i)
+    sum += value_at(static_cast<std::uint64_t>(i), element);
   return sum;
 }
 
 std::vector<std::int64_t> sizes() {
   const std::int64_t ranks = world().size();
   const std::int64_t block = exchange_block;
-  return {0,         1,         ranks - 1,     ranks,         ranks + 1,         31 * ranks + 1,       1000,
-          block - 1, 32 * ranks, block * ranks - 1, block * ranks, block * ranks + 1, 2 * block * ranks + 3, 5 * block * ranks + 7};
+  return {0,
+          1,
+          ranks - 1,
+          ranks,
+          ranks + 1,
+          31 * ranks + 1,
+          1000,
+          block - 1,
+          32 * ranks,
+          block * ranks - 1,
+          block * ranks,
+          block * ranks + 1,
+          2 * block * ranks + 3,
+          5 * block * ranks + 7};
 }
 
 Interval own_chunk(std::int64_t size) {
@@ -82,7 +95,8 @@ TEST(CommFold, the_first_pass_keeps_a_negative_zero) {
   Kokkos::deep_copy(gradient, -0.0F);
   const Tensor<float> sums = make_zeros<float>("sums", own_chunk(size).size());
   fold_exchange(world(), size, true, gradient, sums, label).wait();
-  for (std::size_t i = 0; i < sums.size(); ++i) EXPECT_TRUE(std::signbit(sums(i)));
+  for (std::size_t i = 0; i < sums.size(); ++i)
+    EXPECT_TRUE(std::signbit(sums(i)));
 }
 
 TEST(CommFold, reductions_and_gathers_run_side_by_side) {
@@ -94,7 +108,8 @@ TEST(CommFold, reductions_and_gathers_run_side_by_side) {
   std::vector<Request> requests;
   const Tensor<float> whole = make_zeros<float>("whole", size);
   const Tensor<float> shard = make_tensor<float>("shard", chunk.size());
-  for (std::int64_t i = 0; i < chunk.size(); ++i) shard(static_cast<std::size_t>(i)) = value_at(99, chunk.begin + i);
+  for (std::int64_t i = 0; i < chunk.size(); ++i)
+    shard(static_cast<std::size_t>(i)) = value_at(99, chunk.begin + i);
   for (int i = 0; i < 3; ++i) {
     gradients.push_back(gradient_of(size, world().rank()));
     sums.push_back(make_zeros<float>("sums", chunk.size()));
@@ -110,7 +125,8 @@ TEST(CommFold, reductions_and_gathers_run_side_by_side) {
       ASSERT_EQ(sum(static_cast<std::size_t>(i)), folded(chunk.begin + i, world().size()));
     }
   }
-  for (std::int64_t i = 0; i < size; ++i) ASSERT_EQ(whole(static_cast<std::size_t>(i)), value_at(99, i));
+  for (std::int64_t i = 0; i < size; ++i)
+    ASSERT_EQ(whole(static_cast<std::size_t>(i)), value_at(99, i));
 }
 
 /// Bytes that Kokkos allocates while `work` runs.

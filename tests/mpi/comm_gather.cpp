@@ -57,7 +57,8 @@ TEST(CommGather, every_table_arrives_in_place_with_exact_bytes) {
   }
 }
 
-// A running request does not disturb others: all tables twice at the same time, completed in another order than started.
+// A running request does not disturb others: all tables twice at the same time, completed in another order than
+// started.
 TEST(CommGather, many_gathers_under_way_at_once_keep_apart) {
   const auto tables = all_tables(world().size());
   std::vector<Tensor<float>> shards;
@@ -74,7 +75,8 @@ TEST(CommGather, many_gathers_under_way_at_once_keep_apart) {
     requests[i].wait();
     EXPECT_TRUE(requests[i].test());
   }
-  for (std::size_t i = 0; i < buffers.size(); ++i) expect_values(buffers[i], i, tables[i % tables.size()].name);
+  for (std::size_t i = 0; i < buffers.size(); ++i)
+    expect_values(buffers[i], i, tables[i % tables.size()].name);
 }
 
 // A late rank: the others' requests make progress only by test(), and stay incomplete until it has come.

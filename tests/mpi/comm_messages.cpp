@@ -20,7 +20,8 @@ const OperationLabel label{"exchange", "", "test"};
 
 std::vector<std::byte> data_of(int rank, std::int64_t size) {
   std::vector<std::byte> data(static_cast<std::size_t>(size));
-  for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::byte>(31 * rank + static_cast<int>(i % 251));
+  for (std::size_t i = 0; i < data.size(); ++i)
+    data[i] = static_cast<std::byte>(31 * rank + static_cast<int>(i % 251));
   return data;
 }
 
@@ -31,8 +32,7 @@ TEST(CommMessages, all_gather_of_any_sizes) {
   for (const std::int64_t base : sizes) {
     const auto size_of = [&](int rank) { return rank % 3 == 1 ? 0 : base + rank; };
     const ByteCounts before = world().bytes();
-    const auto parts =
-        world().all_gather(Purpose::clip, data_of(world().rank(), size_of(world().rank())), label);
+    const auto parts = world().all_gather(Purpose::clip, data_of(world().rank(), size_of(world().rank())), label);
     ASSERT_EQ(parts.size(), static_cast<std::size_t>(world().size()));
     for (int rank = 0; rank < world().size(); ++rank) {
       EXPECT_EQ(parts[static_cast<std::size_t>(rank)], data_of(rank, size_of(rank))) << "base " << base;
@@ -89,13 +89,15 @@ TEST(CommMessages, barrier_waits_for_the_last_rank_and_sends_no_payload) {
     const std::int64_t before = world().bytes().total();
     if (world().rank() == late) {
       const auto until = Clock::now() + std::chrono::milliseconds(20);
-      while (Clock::now() < until) std::this_thread::yield();
+      while (Clock::now() < until)
+        std::this_thread::yield();
     }
     const std::int64_t came = Clock::now().time_since_epoch().count();
     world().barrier(label);
     const std::int64_t left = Clock::now().time_since_epoch().count();
     EXPECT_EQ(world().bytes().total(), before);
-    for (const std::int64_t other : all_gather_value(world(), Purpose::other, came, label)) EXPECT_LE(other, left);
+    for (const std::int64_t other : all_gather_value(world(), Purpose::other, came, label))
+      EXPECT_LE(other, left);
   }
 }
 
@@ -107,7 +109,8 @@ TEST(CommMessages, tags_wrap_around) {
   channel.largest_tag = 4;
   for (int i = 0; i < 40; ++i) {
     const auto ranks = all_gather_value(own, Purpose::other, 100 * i + own.rank(), label);
-    for (int rank = 0; rank < own.size(); ++rank) EXPECT_EQ(ranks[static_cast<std::size_t>(rank)], 100 * i + rank);
+    for (int rank = 0; rank < own.size(); ++rank)
+      EXPECT_EQ(ranks[static_cast<std::size_t>(rank)], 100 * i + rank);
   }
 }
 

@@ -36,7 +36,8 @@ struct Reduction {
   void expect_sums() const {
     for (std::int64_t i = 0; i < chunk.size(); ++i) {
       float sum = value_at(0, chunk.begin + i);
-      for (int rank = 1; rank < world().size(); ++rank) sum += value_at(static_cast<std::uint64_t>(rank), chunk.begin + i);
+      for (int rank = 1; rank < world().size(); ++rank)
+        sum += value_at(static_cast<std::uint64_t>(rank), chunk.begin + i);
       ASSERT_EQ(sums(static_cast<std::size_t>(i)), sum) << "element " << chunk.begin + i;
     }
   }
@@ -119,7 +120,8 @@ TEST(CommRequests, finished_graves_are_emptied) {
   Communicator own = testing::duplicate_world();
   const auto& channel = own.implementation().channel;
   std::vector<Reduction> kept;
-  for (int i = 0; i < 10; ++i) kept.emplace_back(1000);
+  for (int i = 0; i < 10; ++i)
+    kept.emplace_back(1000);
   for (Reduction& reduction : kept) {
     const Request request = reduction.start(own);
   }
@@ -146,8 +148,8 @@ TEST(CommRequests, a_missed_deadline_names_everything) {
       ADD_FAILURE() << "expected a CommunicationError";
     } catch (const CommunicationError& error) {
       const std::string message = error.what();
-      const std::string begin =
-          "rank " + std::to_string(own.rank()) + ": reduce of unit block.3 (backward), sequence 0: not complete after 0.2 s";
+      const std::string begin = "rank " + std::to_string(own.rank()) +
+                                ": reduce of unit block.3 (backward), sequence 0: not complete after 0.2 s";
       EXPECT_EQ(message.substr(0, begin.size()), begin) << message;
       EXPECT_NE(message.find("nothing more came from rank"), std::string::npos) << message;
       EXPECT_NE(message.find(std::to_string(absent)), std::string::npos) << message;

@@ -18,7 +18,8 @@ const OperationLabel label{"reduce", "block.0", "backward"};
 
 Tensor<float> chunk_values(const Interval& chunk, std::uint64_t stream) {
   Tensor<float> sums = make_tensor<float>("sums", chunk.size());
-  for (std::int64_t i = 0; i < chunk.size(); ++i) sums(static_cast<std::size_t>(i)) = value_at(stream, chunk.begin + i);
+  for (std::int64_t i = 0; i < chunk.size(); ++i)
+    sums(static_cast<std::size_t>(i)) = value_at(stream, chunk.begin + i);
   return sums;
 }
 
@@ -51,7 +52,8 @@ TEST(CommScatter, even_table_and_gather_bring_all_chunks_to_every_rank) {
   const Interval chunk = table.intervals[static_cast<std::size_t>(world().rank())][0];
   const Tensor<float> whole = make_zeros<float>("whole", table.size);
   gather(world(), Purpose::reduce, table, chunk_values(chunk, 6), whole, label).wait();
-  for (std::int64_t i = 0; i < table.size; ++i) EXPECT_EQ(whole(static_cast<std::size_t>(i)), value_at(6, i));
+  for (std::int64_t i = 0; i < table.size; ++i)
+    EXPECT_EQ(whole(static_cast<std::size_t>(i)), value_at(6, i));
 }
 
 TEST(CommScatter, wrong_sizes_are_refused) {

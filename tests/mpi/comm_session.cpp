@@ -46,8 +46,8 @@ TEST(CommSession, nodes_and_local_ranks_fit_together) {
   const auto local_ranks = all_gather_value(world(), Purpose::other, session.local_rank(), label);
   EXPECT_EQ(std::count(local_ranks.begin(), local_ranks.end(), 0), session.nodes());
   const std::string text = session.description();
-  const std::string begin =
-      std::to_string(world().size()) + (world().size() == 1 ? " rank on " : " ranks on ") + std::to_string(session.nodes());
+  const std::string begin = std::to_string(world().size()) + (world().size() == 1 ? " rank on " : " ranks on ") +
+                            std::to_string(session.nodes());
   EXPECT_EQ(text.substr(0, begin.size()), begin);
   EXPECT_NE(text.find(std::string("Kokkos ")), std::string::npos) << text;
   EXPECT_NE(text.find(ExecutionSpace::name()), std::string::npos) << text;
@@ -61,9 +61,11 @@ TEST(CommSession, start_is_refused_where_mpi_is_running) {
   EXPECT_THROW(Session::start(argc, argv), ContractError);
 }
 
-/// CASES 42: MPICH has 2048 context ids; none may be lost. Splits block, and block for long with more ranks than cores: there
-/// a few must do.
-int many() { return world().size() <= 2 ? 3000 : 10; }
+/// CASES 42: MPICH has 2048 context ids; none may be lost. Splits block, and block for long with more ranks than cores:
+/// there a few must do.
+int many() {
+  return world().size() <= 2 ? 3000 : 10;
+}
 
 TEST(CommSession, sessions_come_and_go_three_thousand_times) {
   for (int i = 0; i < many(); ++i) {

@@ -6,6 +6,7 @@
 
 #include <matrixfsdp/plan/planner.hpp>
 
+#include "support/agree.hpp"
 #include "support/gradient_kinds.hpp"
 #include "support/parts_of_world.hpp"
 #include "support/shapes_model.hpp"
@@ -71,7 +72,7 @@ void expect_equal_to(const Reference& expected, const ModelSpec& spec, const Pla
     if (step.finite) {
       EXPECT_EQ(step.norm, expected.steps[s].norm);
     }
-    ASSERT_EQ(run.difference_from(expected.tensors[s]), "");
+    ASSERT_EQ(testing::first_of_all_ranks(run.difference_from(expected.tensors[s])), "");
     const std::int64_t matrices = sum_over_ranks(step.taken.matrices_orthogonalized);
     const std::int64_t copies = plan.replicated ? plan.world_size : 1;
     EXPECT_EQ(matrices, copies * expected.steps[s].taken.matrices_orthogonalized);

@@ -36,7 +36,8 @@ inline SegmentTable owner_table(const std::vector<std::int64_t>& owned, std::int
 /// `matrices` matrices of different sizes, dealt out in turn (CASES 45).
 inline SegmentTable dealt_table(int world_size, int matrices, std::int64_t tail) {
   std::vector<std::int64_t> owned(static_cast<std::size_t>(world_size), 0);
-  for (int i = 0; i < matrices; ++i) owned[static_cast<std::size_t>(i % world_size)] += 18 * (7 + 31 * (i % 5));
+  for (int i = 0; i < matrices; ++i)
+    owned[static_cast<std::size_t>(i % world_size)] += 18 * (7 + 31 * (i % 5));
   return owner_table(owned, tail);
 }
 
@@ -69,14 +70,15 @@ inline std::vector<NamedTable> all_tables(int world_size) {
   reversed.size = 30 * world_size;
   for (int rank = 0; rank < world_size; ++rank) {
     const std::int64_t begin = 15 * (world_size - 1 - rank);
-    reversed.intervals.push_back({Interval{begin + 15 * world_size, begin + 15 * world_size + 15},
-                                  Interval{begin, begin + 15}});
+    reversed.intervals.push_back(
+        {Interval{begin + 15 * world_size, begin + 15 * world_size + 15}, Interval{begin, begin + 15}});
   }
   tables.push_back({"reversed", reversed});
   return tables;
 }
 
-/// A float that tells (stream, element), with an exponent between 2^-12 and 2^12 and a sign, so that sums depend on their order.
+/// A float that tells (stream, element), with an exponent between 2^-12 and 2^12 and a sign, so that sums depend on
+/// their order.
 inline float value_at(std::uint64_t stream, std::int64_t element) {
   std::uint64_t z = static_cast<std::uint64_t>(element) * 0x9E3779B97F4A7C15ULL + stream * 0xD1342543DE82EF95ULL + 1;
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
@@ -84,8 +86,8 @@ inline float value_at(std::uint64_t stream, std::int64_t element) {
   z ^= z >> 31;
   const auto mantissa = static_cast<float>(0x800000U | (z & 0x7FFFFFU));
   const int exponent = static_cast<int>((z >> 23) % 25) - 12;
-  const float magnitude = exponent >= 0 ? mantissa * static_cast<float>(1 << exponent)
-                                        : mantissa / static_cast<float>(1 << -exponent);
+  const float magnitude =
+      exponent >= 0 ? mantissa * static_cast<float>(1 << exponent) : mantissa / static_cast<float>(1 << -exponent);
   return (z >> 63) != 0 ? -magnitude : magnitude;
 }
 

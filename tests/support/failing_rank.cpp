@@ -3,6 +3,7 @@
 #include <fstream>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include <Kokkos_Core.hpp>
 #include <fmt/format.h>
@@ -33,7 +34,18 @@ void work(Communicator& world, int steps) {
   }
 }
 
-int end_as_told(const std::string& way, int argc, char** argv) {
+/// What the messages of way "pending" are read from and written to: it has to live until MPI ends.
+struct Storage {
+  std::vector<float> shard;
+  std::vector<float> buffer;
+};
+
+TensorView<float> view_of(std::vector<float>& values, std::int64_t size) {
+  values.resize(static_cast<std::size_t>(size));
+  return TensorView<float>(values.data(), values.size());
+}
+
+int end_as_told(const std::string& way, Storage& storage, int argc, char** argv) {
   SessionOptions options;
   options.deadline = std::chrono::seconds(2);
   Session session = Session::start(argc, argv, options);
@@ -49,8 +61,8 @@ int end_as_told(const std::string& way, int argc, char** argv) {
   if (way == "alone" && last) throw InputError("only here");
   if (way == "pending") {
     const SegmentTable table = even_table(100000, world.size());
-    const Tensor<float> shard = make_zeros<float>("shard", table.shard_size(world.rank()));
-    const Tensor<float> buffer = make_zeros<float>("buffer", table.size);
+    const TensorView<float> shard = view_of(storage.shard, table.shard_size(world.rank()));
+    const TensorView<float> buffer = view_of(storage.buffer, table.size);
     const Request request = gather(world, Purpose::unshard, table, shard, buffer, {"unshard", "block.1", "forward"});
     throw InputError("while a prefetch is under way");
   }
@@ -90,5 +102,7 @@ int adopt(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   const std::string way = argc > 1 ? argv[1] : "";
-  return matrixfsdp::run_main([&] { return way == "adopt" ? adopt(argc, argv) : end_as_told(way, argc, argv); });
+  Storage storage;
+  return matrixfsdp::run_main(
+      [&] { return way == "adopt" ? adopt(argc, argv) : end_as_told(way, storage, argc, argv); });
 }

@@ -29,8 +29,8 @@ class AgreeOnFailures : public ::testing::EmptyTestEventListener {
 
   void OnTestPartResult(const ::testing::TestPartResult& result) override {
     if (control_.rank() == 0 || !result.failed()) return;
-    std::fprintf(stderr, "rank %d: %s:%d: %s\n", control_.rank(), result.file_name() == nullptr ? "" : result.file_name(),
-                 result.line_number(), result.message());
+    std::fprintf(stderr, "rank %d: %s:%d: %s\n", control_.rank(),
+                 result.file_name() == nullptr ? "" : result.file_name(), result.line_number(), result.message());
   }
 
   void OnTestEnd(const ::testing::TestInfo& test) override {
@@ -50,7 +50,9 @@ class AgreeOnFailures : public ::testing::EmptyTestEventListener {
 
 }  // namespace
 
-Communicator& world() { return *shared_world; }
+Communicator& world() {
+  return *shared_world;
+}
 
 Communicator duplicate_world() {
   Communicator copy = mpi::duplicate(MPI_COMM_WORLD, test_deadline);

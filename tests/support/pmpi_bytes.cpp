@@ -62,13 +62,18 @@ void write_file() {
 
 extern "C" {
 
-long long matrixfsdp_pmpi_bytes() { return counts().bytes; }
-long long matrixfsdp_pmpi_sends() { return counts().sends; }
+long long matrixfsdp_pmpi_bytes() {
+  return counts().bytes;
+}
+long long matrixfsdp_pmpi_sends() {
+  return counts().sends;
+}
 
 const char* matrixfsdp_pmpi_other_calls() {
   const std::lock_guard lock(counts().mutex);
   counts().joined.clear();
-  for (const std::string& call : counts().other_calls) counts().joined += (counts().joined.empty() ? "" : " ") + call;
+  for (const std::string& call : counts().other_calls)
+    counts().joined += (counts().joined.empty() ? "" : " ") + call;
   return counts().joined.c_str();
 }
 
@@ -77,75 +82,79 @@ int MPI_Finalize() {
   return PMPI_Finalize();
 }
 
-#define COUNT_SEND(NAME, COUNT)                                                                                  \
-  int MPI_##NAME(const void* data, COUNT count, MPI_Datatype type, int destination, int tag, MPI_Comm comm) {    \
-    count_send(count, type, destination, comm);                                                                  \
-    return PMPI_##NAME(data, count, type, destination, tag, comm);                                               \
+#define COUNT_SEND(NAME, COUNT)                                                                               \
+  int MPI_##NAME(const void* data, COUNT count, MPI_Datatype type, int destination, int tag, MPI_Comm comm) { \
+    count_send(count, type, destination, comm);                                                               \
+    return PMPI_##NAME(data, count, type, destination, tag, comm);                                            \
   }
-#define COUNT_ISEND(NAME, COUNT)                                                                                 \
-  int MPI_##NAME(const void* data, COUNT count, MPI_Datatype type, int destination, int tag, MPI_Comm comm,      \
-                 MPI_Request* request) {                                                                         \
-    count_send(count, type, destination, comm);                                                                  \
-    return PMPI_##NAME(data, count, type, destination, tag, comm, request);                                      \
+#define COUNT_ISEND(NAME, COUNT)                                                                            \
+  int MPI_##NAME(const void* data, COUNT count, MPI_Datatype type, int destination, int tag, MPI_Comm comm, \
+                 MPI_Request* request) {                                                                    \
+    count_send(count, type, destination, comm);                                                             \
+    return PMPI_##NAME(data, count, type, destination, tag, comm, request);                                 \
   }
 #define RECORD(NAME, PARAMETERS, ARGUMENTS) \
   int MPI_##NAME PARAMETERS {               \
     record("MPI_" #NAME);                   \
     return PMPI_##NAME ARGUMENTS;           \
   }
-#define RECORD_SEND_INIT(NAME, COUNT)                                                                            \
-  RECORD(NAME, (const void* a, COUNT b, MPI_Datatype c, int d, int e, MPI_Comm f, MPI_Request* g), (a, b, c, d, e, f, g))
+#define RECORD_SEND_INIT(NAME, COUNT)                                                              \
+  RECORD(NAME, (const void* a, COUNT b, MPI_Datatype c, int d, int e, MPI_Comm f, MPI_Request* g), \
+         (a, b, c, d, e, f, g))
 
 // C: suffix of the name, N: type of a count, D: type of a displacement.
-#define POINT_TO_POINT(C, N)                                                                                       \
-  COUNT_SEND(Send##C, N)                                                                                           \
-  COUNT_SEND(Bsend##C, N)                                                                                          \
-  COUNT_SEND(Rsend##C, N)                                                                                          \
-  COUNT_SEND(Ssend##C, N)                                                                                          \
-  COUNT_ISEND(Isend##C, N)                                                                                         \
-  COUNT_ISEND(Ibsend##C, N)                                                                                        \
-  COUNT_ISEND(Irsend##C, N)                                                                                        \
-  COUNT_ISEND(Issend##C, N)                                                                                        \
-  RECORD_SEND_INIT(Send_init##C, N)                                                                                \
-  RECORD_SEND_INIT(Bsend_init##C, N)                                                                               \
-  RECORD_SEND_INIT(Rsend_init##C, N)                                                                               \
-  RECORD_SEND_INIT(Ssend_init##C, N)                                                                               \
-  int MPI_Sendrecv##C(const void* a, N b, MPI_Datatype c, int d, int e, void* f, N g, MPI_Datatype h, int i, int j, \
-                      MPI_Comm k, MPI_Status* l) {                                                                 \
-    count_send(b, c, d, k);                                                                                        \
-    return PMPI_Sendrecv##C(a, b, c, d, e, f, g, h, i, j, k, l);                                                   \
-  }                                                                                                                \
+#define POINT_TO_POINT(C, N)                                                                                         \
+  COUNT_SEND(Send##C, N)                                                                                             \
+  COUNT_SEND(Bsend##C, N)                                                                                            \
+  COUNT_SEND(Rsend##C, N)                                                                                            \
+  COUNT_SEND(Ssend##C, N)                                                                                            \
+  COUNT_ISEND(Isend##C, N)                                                                                           \
+  COUNT_ISEND(Ibsend##C, N)                                                                                          \
+  COUNT_ISEND(Irsend##C, N)                                                                                          \
+  COUNT_ISEND(Issend##C, N)                                                                                          \
+  RECORD_SEND_INIT(Send_init##C, N)                                                                                  \
+  RECORD_SEND_INIT(Bsend_init##C, N)                                                                                 \
+  RECORD_SEND_INIT(Rsend_init##C, N)                                                                                 \
+  RECORD_SEND_INIT(Ssend_init##C, N)                                                                                 \
+  int MPI_Sendrecv##C(const void* a, N b, MPI_Datatype c, int d, int e, void* f, N g, MPI_Datatype h, int i, int j,  \
+                      MPI_Comm k, MPI_Status* l) {                                                                   \
+    count_send(b, c, d, k);                                                                                          \
+    return PMPI_Sendrecv##C(a, b, c, d, e, f, g, h, i, j, k, l);                                                     \
+  }                                                                                                                  \
   int MPI_Sendrecv_replace##C(void* a, N b, MPI_Datatype c, int d, int e, int f, int g, MPI_Comm h, MPI_Status* i) { \
-    count_send(b, c, d, h);                                                                                        \
-    return PMPI_Sendrecv_replace##C(a, b, c, d, e, f, g, h, i);                                                    \
+    count_send(b, c, d, h);                                                                                          \
+    return PMPI_Sendrecv_replace##C(a, b, c, d, e, f, g, h, i);                                                      \
   }
 
 // X and Y: the request of a non-blocking call as parameter and as argument; nothing for a blocking one.
 #define REQUEST_PARAMETER , MPI_Request* request
 #define REQUEST_ARGUMENT , request
-#define ROOTED(NAME, N, X, Y)                                                                                          \
-  RECORD(NAME, (const void* a, N b, MPI_Datatype c, void* d, N e, MPI_Datatype f, int g, MPI_Comm h X),                \
+#define ROOTED(NAME, N, X, Y)                                                                           \
+  RECORD(NAME, (const void* a, N b, MPI_Datatype c, void* d, N e, MPI_Datatype f, int g, MPI_Comm h X), \
          (a, b, c, d, e, f, g, h Y))
-#define UNROOTED(NAME, N, X, Y) \
-  RECORD(NAME, (const void* a, N b, MPI_Datatype c, void* d, N e, MPI_Datatype f, MPI_Comm g X), (a, b, c, d, e, f, g Y))
-#define GATHERV(NAME, N, D, X, Y)                                                                                       \
-  RECORD(NAME, (const void* a, N b, MPI_Datatype c, void* d, const N e[], const D f[], MPI_Datatype g, int h, MPI_Comm i X), \
+#define UNROOTED(NAME, N, X, Y)                                                                  \
+  RECORD(NAME, (const void* a, N b, MPI_Datatype c, void* d, N e, MPI_Datatype f, MPI_Comm g X), \
+         (a, b, c, d, e, f, g Y))
+#define GATHERV(NAME, N, D, X, Y)                                                                                      \
+  RECORD(NAME,                                                                                                         \
+         (const void* a, N b, MPI_Datatype c, void* d, const N e[], const D f[], MPI_Datatype g, int h, MPI_Comm i X), \
          (a, b, c, d, e, f, g, h, i Y))
-#define SCATTERV(NAME, N, D, X, Y)                                                                                      \
-  RECORD(NAME, (const void* a, const N b[], const D c[], MPI_Datatype d, void* e, N f, MPI_Datatype g, int h, MPI_Comm i X), \
+#define SCATTERV(NAME, N, D, X, Y)                                                                                     \
+  RECORD(NAME,                                                                                                         \
+         (const void* a, const N b[], const D c[], MPI_Datatype d, void* e, N f, MPI_Datatype g, int h, MPI_Comm i X), \
          (a, b, c, d, e, f, g, h, i Y))
-#define ALLGATHERV(NAME, N, D, X, Y)                                                                                    \
-  RECORD(NAME, (const void* a, N b, MPI_Datatype c, void* d, const N e[], const D f[], MPI_Datatype g, MPI_Comm h X),   \
+#define ALLGATHERV(NAME, N, D, X, Y)                                                                                  \
+  RECORD(NAME, (const void* a, N b, MPI_Datatype c, void* d, const N e[], const D f[], MPI_Datatype g, MPI_Comm h X), \
          (a, b, c, d, e, f, g, h Y))
-#define ALLTOALLV(NAME, N, D, X, Y)                                                                                     \
-  RECORD(NAME,                                                                                                         \
-         (const void* a, const N b[], const D c[], MPI_Datatype d, void* e, const N f[], const D g[], MPI_Datatype h,   \
-          MPI_Comm i X),                                                                                               \
+#define ALLTOALLV(NAME, N, D, X, Y)                                                                                   \
+  RECORD(NAME,                                                                                                        \
+         (const void* a, const N b[], const D c[], MPI_Datatype d, void* e, const N f[], const D g[], MPI_Datatype h, \
+          MPI_Comm i X),                                                                                              \
          (a, b, c, d, e, f, g, h, i Y))
-#define ALLTOALLW(NAME, N, D, X, Y)                                                                                     \
-  RECORD(NAME,                                                                                                         \
-         (const void* a, const N b[], const D c[], const MPI_Datatype d[], void* e, const N f[], const D g[],           \
-          const MPI_Datatype h[], MPI_Comm i X),                                                                       \
+#define ALLTOALLW(NAME, N, D, X, Y)                                                                           \
+  RECORD(NAME,                                                                                                \
+         (const void* a, const N b[], const D c[], const MPI_Datatype d[], void* e, const N f[], const D g[], \
+          const MPI_Datatype h[], MPI_Comm i X),                                                              \
          (a, b, c, d, e, f, g, h, i Y))
 #define REDUCTION(NAME, N, X, Y) \
   RECORD(NAME, (const void* a, void* b, N c, MPI_Datatype d, MPI_Op e, MPI_Comm f X), (a, b, c, d, e, f Y))
@@ -155,62 +164,64 @@ int MPI_Finalize() {
   RECORD(NAME, (const void* a, void* b, const N c[], MPI_Datatype d, MPI_Op e, MPI_Comm f X), (a, b, c, d, e, f Y))
 #define BROADCAST(NAME, N, X, Y) RECORD(NAME, (void* a, N b, MPI_Datatype c, int d, MPI_Comm e X), (a, b, c, d, e Y))
 
-#define BLOCKING_COLLECTIVES(C, N, D)                   \
-  BROADCAST(Bcast##C, N, , )                            \
-  ROOTED(Gather##C, N, , )                              \
-  ROOTED(Scatter##C, N, , )                             \
-  UNROOTED(Allgather##C, N, , )                         \
-  UNROOTED(Alltoall##C, N, , )                          \
-  UNROOTED(Neighbor_allgather##C, N, , )                \
-  UNROOTED(Neighbor_alltoall##C, N, , )                 \
-  GATHERV(Gatherv##C, N, D, , )                         \
-  SCATTERV(Scatterv##C, N, D, , )                       \
-  ALLGATHERV(Allgatherv##C, N, D, , )                   \
-  ALLGATHERV(Neighbor_allgatherv##C, N, D, , )          \
-  ALLTOALLV(Alltoallv##C, N, D, , )                     \
-  ALLTOALLV(Neighbor_alltoallv##C, N, D, , )            \
-  ALLTOALLW(Alltoallw##C, N, D, , )                     \
-  ALLTOALLW(Neighbor_alltoallw##C, N, MPI_Aint, , )     \
-  REDUCTION(Allreduce##C, N, , )                        \
-  REDUCTION(Scan##C, N, , )                             \
-  REDUCTION(Exscan##C, N, , )                           \
-  REDUCTION(Reduce_scatter_block##C, N, , )             \
-  ROOTED_REDUCTION(Reduce##C, N, , )                    \
+#define BLOCKING_COLLECTIVES(C, N, D)               \
+  BROADCAST(Bcast##C, N, , )                        \
+  ROOTED(Gather##C, N, , )                          \
+  ROOTED(Scatter##C, N, , )                         \
+  UNROOTED(Allgather##C, N, , )                     \
+  UNROOTED(Alltoall##C, N, , )                      \
+  UNROOTED(Neighbor_allgather##C, N, , )            \
+  UNROOTED(Neighbor_alltoall##C, N, , )             \
+  GATHERV(Gatherv##C, N, D, , )                     \
+  SCATTERV(Scatterv##C, N, D, , )                   \
+  ALLGATHERV(Allgatherv##C, N, D, , )               \
+  ALLGATHERV(Neighbor_allgatherv##C, N, D, , )      \
+  ALLTOALLV(Alltoallv##C, N, D, , )                 \
+  ALLTOALLV(Neighbor_alltoallv##C, N, D, , )        \
+  ALLTOALLW(Alltoallw##C, N, D, , )                 \
+  ALLTOALLW(Neighbor_alltoallw##C, N, MPI_Aint, , ) \
+  REDUCTION(Allreduce##C, N, , )                    \
+  REDUCTION(Scan##C, N, , )                         \
+  REDUCTION(Exscan##C, N, , )                       \
+  REDUCTION(Reduce_scatter_block##C, N, , )         \
+  ROOTED_REDUCTION(Reduce##C, N, , )                \
   REDUCE_SCATTER(Reduce_scatter##C, N, , )
 
-#define NON_BLOCKING_COLLECTIVES(C, N, D)                                                   \
-  BROADCAST(Ibcast##C, N, REQUEST_PARAMETER, REQUEST_ARGUMENT)                              \
-  ROOTED(Igather##C, N, REQUEST_PARAMETER, REQUEST_ARGUMENT)                                \
-  ROOTED(Iscatter##C, N, REQUEST_PARAMETER, REQUEST_ARGUMENT)                               \
-  UNROOTED(Iallgather##C, N, REQUEST_PARAMETER, REQUEST_ARGUMENT)                           \
-  UNROOTED(Ialltoall##C, N, REQUEST_PARAMETER, REQUEST_ARGUMENT)                            \
-  UNROOTED(Ineighbor_allgather##C, N, REQUEST_PARAMETER, REQUEST_ARGUMENT)                  \
-  UNROOTED(Ineighbor_alltoall##C, N, REQUEST_PARAMETER, REQUEST_ARGUMENT)                   \
-  GATHERV(Igatherv##C, N, D, REQUEST_PARAMETER, REQUEST_ARGUMENT)                           \
-  SCATTERV(Iscatterv##C, N, D, REQUEST_PARAMETER, REQUEST_ARGUMENT)                         \
-  ALLGATHERV(Iallgatherv##C, N, D, REQUEST_PARAMETER, REQUEST_ARGUMENT)                     \
-  ALLGATHERV(Ineighbor_allgatherv##C, N, D, REQUEST_PARAMETER, REQUEST_ARGUMENT)            \
-  ALLTOALLV(Ialltoallv##C, N, D, REQUEST_PARAMETER, REQUEST_ARGUMENT)                       \
-  ALLTOALLV(Ineighbor_alltoallv##C, N, D, REQUEST_PARAMETER, REQUEST_ARGUMENT)              \
-  ALLTOALLW(Ialltoallw##C, N, D, REQUEST_PARAMETER, REQUEST_ARGUMENT)                       \
-  ALLTOALLW(Ineighbor_alltoallw##C, N, MPI_Aint, REQUEST_PARAMETER, REQUEST_ARGUMENT)       \
-  REDUCTION(Iallreduce##C, N, REQUEST_PARAMETER, REQUEST_ARGUMENT)                          \
-  REDUCTION(Iscan##C, N, REQUEST_PARAMETER, REQUEST_ARGUMENT)                               \
-  REDUCTION(Iexscan##C, N, REQUEST_PARAMETER, REQUEST_ARGUMENT)                             \
-  REDUCTION(Ireduce_scatter_block##C, N, REQUEST_PARAMETER, REQUEST_ARGUMENT)               \
-  ROOTED_REDUCTION(Ireduce##C, N, REQUEST_PARAMETER, REQUEST_ARGUMENT)                      \
+#define NON_BLOCKING_COLLECTIVES(C, N, D)                                             \
+  BROADCAST(Ibcast##C, N, REQUEST_PARAMETER, REQUEST_ARGUMENT)                        \
+  ROOTED(Igather##C, N, REQUEST_PARAMETER, REQUEST_ARGUMENT)                          \
+  ROOTED(Iscatter##C, N, REQUEST_PARAMETER, REQUEST_ARGUMENT)                         \
+  UNROOTED(Iallgather##C, N, REQUEST_PARAMETER, REQUEST_ARGUMENT)                     \
+  UNROOTED(Ialltoall##C, N, REQUEST_PARAMETER, REQUEST_ARGUMENT)                      \
+  UNROOTED(Ineighbor_allgather##C, N, REQUEST_PARAMETER, REQUEST_ARGUMENT)            \
+  UNROOTED(Ineighbor_alltoall##C, N, REQUEST_PARAMETER, REQUEST_ARGUMENT)             \
+  GATHERV(Igatherv##C, N, D, REQUEST_PARAMETER, REQUEST_ARGUMENT)                     \
+  SCATTERV(Iscatterv##C, N, D, REQUEST_PARAMETER, REQUEST_ARGUMENT)                   \
+  ALLGATHERV(Iallgatherv##C, N, D, REQUEST_PARAMETER, REQUEST_ARGUMENT)               \
+  ALLGATHERV(Ineighbor_allgatherv##C, N, D, REQUEST_PARAMETER, REQUEST_ARGUMENT)      \
+  ALLTOALLV(Ialltoallv##C, N, D, REQUEST_PARAMETER, REQUEST_ARGUMENT)                 \
+  ALLTOALLV(Ineighbor_alltoallv##C, N, D, REQUEST_PARAMETER, REQUEST_ARGUMENT)        \
+  ALLTOALLW(Ialltoallw##C, N, D, REQUEST_PARAMETER, REQUEST_ARGUMENT)                 \
+  ALLTOALLW(Ineighbor_alltoallw##C, N, MPI_Aint, REQUEST_PARAMETER, REQUEST_ARGUMENT) \
+  REDUCTION(Iallreduce##C, N, REQUEST_PARAMETER, REQUEST_ARGUMENT)                    \
+  REDUCTION(Iscan##C, N, REQUEST_PARAMETER, REQUEST_ARGUMENT)                         \
+  REDUCTION(Iexscan##C, N, REQUEST_PARAMETER, REQUEST_ARGUMENT)                       \
+  REDUCTION(Ireduce_scatter_block##C, N, REQUEST_PARAMETER, REQUEST_ARGUMENT)         \
+  ROOTED_REDUCTION(Ireduce##C, N, REQUEST_PARAMETER, REQUEST_ARGUMENT)                \
   REDUCE_SCATTER(Ireduce_scatter##C, N, REQUEST_PARAMETER, REQUEST_ARGUMENT)
 
-#define ONE_SIDED(C, N)                                                                                                  \
-  RECORD(Put##C, (const void* a, N b, MPI_Datatype c, int d, MPI_Aint e, N f, MPI_Datatype g, MPI_Win h),                \
-         (a, b, c, d, e, f, g, h))                                                                                       \
-  RECORD(Get##C, (void* a, N b, MPI_Datatype c, int d, MPI_Aint e, N f, MPI_Datatype g, MPI_Win h),                      \
-         (a, b, c, d, e, f, g, h))                                                                                       \
-  RECORD(Accumulate##C, (const void* a, N b, MPI_Datatype c, int d, MPI_Aint e, N f, MPI_Datatype g, MPI_Op h, MPI_Win i), \
-         (a, b, c, d, e, f, g, h, i))                                                                                    \
-  RECORD(Rput##C, (const void* a, N b, MPI_Datatype c, int d, MPI_Aint e, N f, MPI_Datatype g, MPI_Win h, MPI_Request* i), \
-         (a, b, c, d, e, f, g, h, i))                                                                                    \
-  RECORD(Rget##C, (void* a, N b, MPI_Datatype c, int d, MPI_Aint e, N f, MPI_Datatype g, MPI_Win h, MPI_Request* i),     \
+#define ONE_SIDED(C, N)                                                                                              \
+  RECORD(Put##C, (const void* a, N b, MPI_Datatype c, int d, MPI_Aint e, N f, MPI_Datatype g, MPI_Win h),            \
+         (a, b, c, d, e, f, g, h))                                                                                   \
+  RECORD(Get##C, (void* a, N b, MPI_Datatype c, int d, MPI_Aint e, N f, MPI_Datatype g, MPI_Win h),                  \
+         (a, b, c, d, e, f, g, h))                                                                                   \
+  RECORD(Accumulate##C,                                                                                              \
+         (const void* a, N b, MPI_Datatype c, int d, MPI_Aint e, N f, MPI_Datatype g, MPI_Op h, MPI_Win i),          \
+         (a, b, c, d, e, f, g, h, i))                                                                                \
+  RECORD(Rput##C,                                                                                                    \
+         (const void* a, N b, MPI_Datatype c, int d, MPI_Aint e, N f, MPI_Datatype g, MPI_Win h, MPI_Request* i),    \
+         (a, b, c, d, e, f, g, h, i))                                                                                \
+  RECORD(Rget##C, (void* a, N b, MPI_Datatype c, int d, MPI_Aint e, N f, MPI_Datatype g, MPI_Win h, MPI_Request* i), \
          (a, b, c, d, e, f, g, h, i))
 
 POINT_TO_POINT(, int)
@@ -222,7 +233,8 @@ POINT_TO_POINT(_c, MPI_Count)
 BLOCKING_COLLECTIVES(_c, MPI_Count, MPI_Aint)
 NON_BLOCKING_COLLECTIVES(_c, MPI_Count, MPI_Aint)
 ONE_SIDED(_c, MPI_Count)
-RECORD(Psend_init, (const void* a, int b, MPI_Count c, MPI_Datatype d, int e, int f, MPI_Comm g, MPI_Info h, MPI_Request* i),
+RECORD(Psend_init,
+       (const void* a, int b, MPI_Count c, MPI_Datatype d, int e, int f, MPI_Comm g, MPI_Info h, MPI_Request* i),
        (a, b, c, d, e, f, g, h, i))
 #endif
 }

@@ -10,15 +10,16 @@
 namespace matrixfsdp::mpi {
 
 /// Uses `comm` as it is; the caller keeps it alive and keeps its own messages off it, and adopts it once at a time. Its
-/// error handler stays: with MPI_ERRORS_RETURN a failure of MPI becomes a CommunicationError, otherwise MPI ends the job.
+/// error handler stays: with MPI_ERRORS_RETURN a failure of MPI becomes a CommunicationError, otherwise MPI ends the
+/// job.
 Communicator adopt(MPI_Comm comm);
 
 /// Uses a duplicate of `comm` (MPI_Comm_idup with a deadline), and frees it.
 Communicator duplicate(MPI_Comm comm, std::chrono::milliseconds deadline = std::chrono::seconds(300));
 
 /// Splits `comm` by `color` (>= 0), ordered by `key`, and frees the part. Collective over `comm`. A data-parallel group
-/// inside a larger mesh. MPI has no non-blocking split: all ranks meet within `deadline` first, then MPI_Comm_split blocks
-/// for as long as it takes.
+/// inside a larger mesh. MPI has no non-blocking split: all ranks meet within `deadline` first, then MPI_Comm_split
+/// blocks for as long as it takes.
 Communicator split(MPI_Comm comm, int color, int key, std::chrono::milliseconds deadline = std::chrono::seconds(300));
 
 /// Over the ranks of `communicator`, with its deadline: messages and byte counts of its own.

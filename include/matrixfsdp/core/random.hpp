@@ -65,7 +65,7 @@ class CounterRandom {
   }
 
  private:
-  __extension__ using uint128 = unsigned __int128;
+  __extension__ typedef unsigned __int128 uint128;
 
   std::uint64_t seed_;
   std::uint64_t stream_;

@@ -13,7 +13,9 @@ namespace {
 class Broadcast final : public Exchange {
  public:
   Broadcast(const std::shared_ptr<Channel>& channel, Purpose purpose, std::span<const std::byte> data, int root)
-      : Exchange(channel, purpose, whole_message_pace(*channel)), root_(root), relative_((rank() - root + size()) % size()) {
+      : Exchange(channel, purpose, whole_message_pace(*channel)),
+        root_(root),
+        relative_((rank() - root + size()) % size()) {
     if (relative_ == 0) {
       data_.assign(data.begin(), data.end());
       head_ = Head(data_);
@@ -39,7 +41,8 @@ class Broadcast final : public Exchange {
     }
     if (stage_ > 2) return false;
     int bit = 1;  // the largest below the lowest set bit, or below the size for the root: the deepest subtree first
-    while (bit < size() && (relative_ == 0 || bit < lowest_bit())) bit *= 2;
+    while (bit < size() && (relative_ == 0 || bit < lowest_bit()))
+      bit *= 2;
     for (bit /= 2; bit > 0; bit /= 2) {
       if (relative_ + bit >= size()) continue;
       const int child = (relative_ + bit + root_) % size();

@@ -26,7 +26,8 @@ void Channel::sweep() {
 Request issue(std::shared_ptr<Exchange> exchange, const OperationLabel& label) {
   const std::shared_ptr<Channel> channel = exchange->channel();
   channel->sweep();
-  Request request(exchange, label, channel->rank, exchange->sequence(), channel->deadline);
+  const auto sequence = exchange->sequence();
+  Request request(std::move(exchange), label, channel->rank, sequence, channel->deadline);
   request.test();
   return request;
 }
@@ -37,8 +38,8 @@ Communicator::Implementation::Implementation(MPI_Comm comm, bool owns_comm)
     : channel(std::make_shared<mpi::Channel>(comm)), owned(owns_comm) {}
 
 Communicator::Implementation::~Implementation() {
-  // MPI_Comm_free is collective by the letter of the standard: not while an exception unwinds on this rank alone. After an
-  // abandoned operation the context stays taken: MPI would give it to a new communicator, and what is left of the
+  // MPI_Comm_free is collective by the letter of the standard: not while an exception unwinds on this rank alone. After
+  // an abandoned operation the context stays taken: MPI would give it to a new communicator, and what is left of the
   // operation would meet the new one's messages (seen with MPICH 4.0.2).
   const bool free = owned && !channel->was_abandoned && std::uncaught_exceptions() == 0 && mpi::running();
   if (free) MPI_Comm_free(&channel->comm);

@@ -26,8 +26,8 @@ void check(int code, const char* call) {
 bool running() {
   int initialized = 0;
   int finalized = 0;
-  return MPI_Initialized(&initialized) == MPI_SUCCESS && initialized != 0 &&
-         MPI_Finalized(&finalized) == MPI_SUCCESS && finalized == 0;
+  return MPI_Initialized(&initialized) == MPI_SUCCESS && initialized != 0 && MPI_Finalized(&finalized) == MPI_SUCCESS &&
+         finalized == 0;
 }
 
 bool complete_within(MPI_Request& request, std::chrono::milliseconds deadline, const char* call) {

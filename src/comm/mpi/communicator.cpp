@@ -11,12 +11,22 @@ Communicator::Communicator(Communicator&&) noexcept = default;
 Communicator& Communicator::operator=(Communicator&&) noexcept = default;
 Communicator::~Communicator() = default;
 
-int Communicator::rank() const { return implementation_->channel->rank; }
-int Communicator::size() const { return implementation_->channel->size; }
+int Communicator::rank() const {
+  return implementation_->channel->rank;
+}
+int Communicator::size() const {
+  return implementation_->channel->size;
+}
 
-std::chrono::milliseconds Communicator::deadline() const { return implementation_->channel->deadline; }
-void Communicator::set_deadline(std::chrono::milliseconds deadline) { implementation_->channel->deadline = deadline; }
+std::chrono::milliseconds Communicator::deadline() const {
+  return implementation_->channel->deadline;
+}
+void Communicator::set_deadline(std::chrono::milliseconds deadline) {
+  implementation_->channel->deadline = deadline;
+}
 
-const ByteCounts& Communicator::bytes() const { return implementation_->channel->bytes; }
+const ByteCounts& Communicator::bytes() const {
+  return implementation_->channel->bytes;
+}
 
 }  // namespace matrixfsdp

@@ -22,7 +22,9 @@ Exchange::Exchange(std::shared_ptr<Channel> channel, Purpose purpose, Pace pace)
   ++channel_->open_exchanges;
 }
 
-Exchange::~Exchange() { --channel_->open_exchanges; }
+Exchange::~Exchange() {
+  --channel_->open_exchanges;
+}
 
 Exchange::Queue& Exchange::queue_of(int peer, bool sends) {
   auto& index = (sends ? index_of_send_ : index_of_receive_)[static_cast<std::size_t>(peer)];
@@ -95,7 +97,8 @@ bool Exchange::collect() {
   const int code = MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count, completed_slots_.data(),
                                 statuses_.data());
   if (code == MPI_ERR_IN_STATUS) {
-    for (int i = 0; i < count; ++i) check(statuses_[static_cast<std::size_t>(i)].MPI_ERROR, "MPI_Testsome");
+    for (int i = 0; i < count; ++i)
+      check(statuses_[static_cast<std::size_t>(i)].MPI_ERROR, "MPI_Testsome");
   }
   check(code, "MPI_Testsome");
   if (count == MPI_UNDEFINED) return false;
@@ -117,9 +120,10 @@ void Exchange::finish(int slot, const MPI_Status& status) {
     int bytes = 0;
     check(MPI_Get_count(&status, MPI_BYTE, &bytes), "MPI_Get_count");
     if (bytes != done.expected) {
-      throw CommunicationError(fmt::format("message {} of rank {} has {} bytes: expected {} (the ranks do not do the "
-                                           "same operation with the same table)",
-                                           done.message, peer, bytes, done.expected));
+      throw CommunicationError(
+          fmt::format("message {} of rank {} has {} bytes: expected {} (the ranks do not do the "
+                      "same operation with the same table)",
+                      done.message, peer, bytes, done.expected));
     }
   }
   received(peer, done.message);
@@ -130,7 +134,8 @@ bool Exchange::advance() {
     do {
       if (!queued_) continue;
       queued_ = false;
-      for (std::size_t i = 0; i < queues_.size(); ++i) fill(queues_[i], i);
+      for (std::size_t i = 0; i < queues_.size(); ++i)
+        fill(queues_[i], i);
     } while (!requests_.empty() && collect());
     const bool idle = std::all_of(queues_.begin(), queues_.end(), [](const Queue& queue) {
       return queue.under_way == 0 && queue.first_span == queue.spans.size();
@@ -159,7 +164,8 @@ bool Exchange::settled() noexcept {
   int done = 0;
   const int code = MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done, MPI_STATUSES_IGNORE);
   if (code == MPI_SUCCESS) return done != 0;
-  return std::all_of(requests_.begin(), requests_.end(), [](MPI_Request request) { return request == MPI_REQUEST_NULL; });
+  return std::all_of(requests_.begin(), requests_.end(),
+                     [](MPI_Request request) { return request == MPI_REQUEST_NULL; });
 }
 
 void Exchange::abandon(std::shared_ptr<Request::Operation> self) noexcept {

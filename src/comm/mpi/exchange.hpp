@@ -19,8 +19,8 @@ struct Pace {
 };
 
 /// Messages between this rank and its peers under one tag: for each peer and direction a queue, sent and received in
-/// order, a few at a time. Peers are served from rank + 1 upwards, so that no rank is everybody's first. Derived classes
-/// add what is to be sent and received, in the constructor, in received() and in next_stage().
+/// order, a few at a time. Peers are served from rank + 1 upwards, so that no rank is everybody's first. Derived
+/// classes add what is to be sent and received, in the constructor, in received() and in next_stage().
 class Exchange : public Request::Operation {
  public:
   Exchange(std::shared_ptr<Channel> channel, Purpose purpose, Pace pace);

@@ -22,7 +22,9 @@ Communicator own(MPI_Comm comm) {
   return Communicator(std::make_unique<Communicator::Implementation>(comm, true));
 }
 
-double seconds(std::chrono::milliseconds time) { return std::chrono::duration<double>(time).count(); }
+double seconds(std::chrono::milliseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
 
 }  // namespace
 

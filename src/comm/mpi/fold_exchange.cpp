@@ -11,9 +11,9 @@ namespace matrixfsdp {
 namespace mpi {
 namespace {
 
-/// Every rank sends each chunk to its holder, block by block. A holder folds block b when all ranks' have come, then lets
-/// block b + 2 come into the same half of the staging. A sender is never more than two blocks ahead, and all send block
-/// b to everybody before they wait for room for block b + 2, so nobody waits in a circle.
+/// Every rank sends each chunk to its holder, block by block. A holder folds block b when all ranks' have come, then
+/// lets block b + 2 come into the same half of the staging. A sender is never more than two blocks ahead, and all send
+/// block b to everybody before they wait for room for block b + 2, so nobody waits in a circle.
 class FoldExchange final : public Exchange {
  public:
   FoldExchange(std::shared_ptr<Channel> channel, std::int64_t size_of_unit, bool first, const float* buffer,
@@ -52,7 +52,8 @@ class FoldExchange final : public Exchange {
 
   void received(int /*peer*/, std::int64_t message) override {
     ++arrived_[static_cast<std::size_t>(message % 2)];
-    while (!block(next_).empty() && arrived_[static_cast<std::size_t>(next_ % 2)] == size() - 1) fold();
+    while (!block(next_).empty() && arrived_[static_cast<std::size_t>(next_ % 2)] == size() - 1)
+      fold();
   }
 
   /// A single rank has nobody to wait for.
@@ -76,7 +77,7 @@ class FoldExchange final : public Exchange {
   float* sums_;
   std::int64_t stride_;  // staging elements of each peer
   Tensor<float> staging_;
-  std::int64_t next_ = 0;                 // block to fold
+  std::int64_t next_ = 0;                  // block to fold
   std::array<std::int64_t, 2> arrived_{};  // peers whose block is there, of the next two blocks
 };
 

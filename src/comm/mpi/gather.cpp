@@ -39,10 +39,9 @@ Request gather(Communicator& communicator, Purpose purpose, const SegmentTable& 
   require_elements("the buffer", static_cast<std::int64_t>(buffer.size()), table.size, label);
 
   Kokkos::fence();  // a kernel may still be writing the shard (CASES 40)
-  Request request =
-      mpi::issue(std::make_shared<mpi::Gather>(communicator.implementation().channel, purpose, table, shard.data(),
-                                               buffer.data()),
-                 label);
+  Request request = mpi::issue(
+      std::make_shared<mpi::Gather>(communicator.implementation().channel, purpose, table, shard.data(), buffer.data()),
+      label);
   std::int64_t done = 0;
   for (const Interval& interval : table.intervals[static_cast<std::size_t>(communicator.rank())]) {
     // A single rank may pass its buffer as its shard.

@@ -14,7 +14,9 @@
 namespace matrixfsdp::mpi {
 
 /// Messages of all_gather and broadcast are as long as the channel allows.
-inline Pace whole_message_pace(const Channel& channel) { return {channel.piece_bytes, 1}; }
+inline Pace whole_message_pace(const Channel& channel) {
+  return {channel.piece_bytes, 1};
+}
 
 /// First message of data whose size the receiver does not know: the size in 8 bytes, then as much of the data as fits.
 /// Most of our all_gathers are scalars, so that they need one message. What is left travels behind it.

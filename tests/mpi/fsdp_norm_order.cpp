@@ -1,0 +1,79 @@
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <matrixfsdp/core/random.hpp>
+#include <matrixfsdp/fsdp/sharded_model.hpp>
+#include <matrixfsdp/plan/planner.hpp>
+
+#include "support/mpi_world.hpp"
+#include "support/small_models.hpp"
+
+/// The norm of a parameter that is cut over all ranks, with enough blocks that every other order of their sum shows.
+namespace matrixfsdp {
+namespace {
+
+using testing::world;
+
+constexpr std::int64_t blocks = 61;
+constexpr std::int64_t size = blocks * norm_block - 5;
+
+float value_of(std::int64_t i) {
+  return static_cast<float>(CounterRandom(3, stream_of("gradient")).normal(static_cast<std::uint64_t>(i)));
+}
+
+/// Sum of squares of each block: eight lanes, then those in order.
+std::vector<double> block_sums() {
+  std::vector<double> sums;
+  for (std::int64_t begin = 0; begin < size; begin += norm_block) {
+    double lanes[8] = {};
+    for (std::int64_t i = begin; i < std::min(size, begin + norm_block); ++i) {
+      const double value = value_of(i);
+      lanes[(i - begin) % 8] += value * value;
+    }
+    double sum = 0;
+    for (const double lane : lanes)
+      sum += lane;
+    sums.push_back(sum);
+  }
+  return sums;
+}
+
+/// Left fold of the sums of `groups` runs of blocks; one group per block is the rule.
+double folded(const std::vector<double>& sums, std::size_t groups) {
+  double total = 0;
+  for (std::size_t g = 0; g < groups; ++g) {
+    double part = 0;
+    for (std::size_t b = sums.size() * g / groups; b < sums.size() * (g + 1) / groups; ++b)
+      part += sums[b];
+    total += part;
+  }
+  return total;
+}
+
+TEST(FsdpNormOrder, blocks_of_a_cut_tail_are_folded_one_by_one) {
+  ModelSpec spec;
+  spec.units.push_back({"root", {testing::parameter("long", {size})}, true});
+  PlannerOptions planner;
+  planner.tails = TailPlacement::spread;
+  ShardedModel model(world(), spec, make_plan(spec, world().size(), planner), {});
+  model.begin_step();
+  model.begin_pass();
+  if (world().rank() == 0) {
+    const TensorView<float> gradient = model.gradients(0)[0];
+    for (std::int64_t i = 0; i < size; ++i)
+      gradient(static_cast<std::size_t>(i)) = value_of(i);
+  }
+  model.reduce(0);
+  const std::vector<double> sums = block_sums();
+  const double expected = folded(sums, sums.size());
+  EXPECT_EQ(gradient_norm(model).norm, std::sqrt(expected));
+  // Otherwise the comparison could not fail: a sum by rank has other bits.
+  for (const std::size_t ranks : {2U, 3U, 4U, 8U})
+    EXPECT_NE(std::sqrt(folded(sums, ranks)), std::sqrt(expected)) << ranks;
+}
+
+}  // namespace
+}  // namespace matrixfsdp
