@@ -28,7 +28,7 @@ if [ "$files" -eq 0 ]; then
   exit 2
 fi
 # A header's warning comes once for each source that includes it.
-warnings=$(grep -E '^/.*: (warning|error): ' "$log" | sed "s|^$root/||" | sort -u || true)
+warnings=$(sed 's/\x1b\[[0-9;]*m//g' "$log" | grep -E '^/.*: (warning|error): ' | sed "s|^$root/||" | sort -u || true)
 if [ -n "$warnings" ] || [ "$code" -ne 0 ]; then
   echo "$warnings"
   echo "tidy: failed; $files files; details in $log" >&2

@@ -57,6 +57,7 @@ class OptionReader {
       const auto found = choices.find(value);
       if (found == choices.end()) {
         std::vector<std::string> names;
+        names.reserve(choices.size());
         for (const auto& entry : choices)
           names.push_back(entry.first);
         throw InputError(fmt::format("{} '{}': expected one of {}", name, value, fmt::join(names, ", ")));

@@ -29,7 +29,7 @@ std::optional<std::string> find_latest(Communicator& communicator, const std::st
   std::istringstream names(lines);
   std::string problem;
   for (std::string name; std::getline(names, name);) {
-    const std::string step_folder = folder + "/" + name;
+    const std::string step_folder = fmt::format("{}/{}", folder, name);
     Manifest manifest;
     const auto failure = open_checkpoint(communicator, step_folder, manifest);
     if (!failure) return step_folder;
