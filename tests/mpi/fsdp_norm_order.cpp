@@ -75,5 +75,18 @@ TEST(FsdpNormOrder, blocks_of_a_cut_tail_are_folded_one_by_one) {
     EXPECT_NE(std::sqrt(folded(sums, ranks)), std::sqrt(expected)) << ranks;
 }
 
+TEST(FsdpNormOrder, losses_of_many_passes_are_folded_by_index) {
+  constexpr std::int64_t passes = 23;
+  const int ranks = world().size();
+  std::vector<double> mine;
+  double expected = 0;
+  for (std::int64_t index = 0; index < passes * ranks; ++index) {
+    const double loss = 5.0 + CounterRandom(4, stream_of("loss")).normal(static_cast<std::uint64_t>(index));
+    expected += loss;
+    if (index % ranks == world().rank()) mine.push_back(loss);
+  }
+  EXPECT_EQ(fold_losses(world(), mine), expected);
+}
+
 }  // namespace
 }  // namespace matrixfsdp
