@@ -6,6 +6,7 @@ cd "$(dirname "$0")/.."
 bash apps/setup_debian.sh
 cmake --preset native
 cmake --build --preset native
-# MPI tests use more ranks than cores and sleep while they wait: one at a time on this few cores, others beside them.
+jobs=$(nproc)
+# One thread per rank: MPI tests already have more ranks than cores. (nproc would obey OMP_NUM_THREADS.)
 export OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
-ctest --preset native -j "$(nproc)" "$@"
+ctest --preset native -j "$jobs" "$@"

@@ -1,4 +1,3 @@
-#include <cstdio>
 #include <exception>
 #include <string_view>
 
@@ -28,9 +27,7 @@ int abort_job(std::string_view message) {
     log_line(message);
     return exit_error;
   }
-  log_line(fmt::format("rank {}: {}", world_rank(), message));
-  std::fflush(nullptr);
-  MPI_Abort(MPI_COMM_WORLD, exit_error);
+  tell_and_abort(fmt::format("rank {}: {}", world_rank(), message));
   return exit_error;
 }
 

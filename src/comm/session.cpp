@@ -92,15 +92,13 @@ struct Session::Implementation {
     try {
       const int rank = world ? world->rank() : 0;
       if (!meet(options.deadline)) {
-        log_line(fmt::format("rank {}: end of session: not every rank has come within {:.1f} s", rank,
-                             std::chrono::duration<double>(options.deadline).count()));
-        MPI_Abort(MPI_COMM_WORLD, exit_error);
+        tell_and_abort(fmt::format("rank {}: end of session: not every rank has come within {:.1f} s", rank,
+                                   std::chrono::duration<double>(options.deadline).count()));
       }
       world.reset();
       end_kokkos_and_mpi(nodes > 1);
     } catch (const std::exception& error) {
-      log_line(fmt::format("end of session: {}", error.what()));
-      MPI_Abort(MPI_COMM_WORLD, exit_error);
+      tell_and_abort(fmt::format("end of session: {}", error.what()));
     }
   }
 

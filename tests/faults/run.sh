@@ -157,12 +157,12 @@ export OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
 compile() { # targets; all when there are none
   if (($# > 0)); then set -- --target "$@"; fi
-  cmake --build "$objects" -j "$jobs" "$@" > "$log" 2>&1
+  cmake --build "$objects" -j "$jobs" "$@" > "$log" 2>&1 9>&-
 }
 
 # A hang ends in the time-out of its test. The first red test is enough.
 run_tests() { # ctest arguments
-  (cd "$objects" && ctest -j "$jobs" --timeout 120 --stop-on-failure --no-tests=error --output-on-failure "$@") > "$log" 2>&1
+  (cd "$objects" && ctest -j "$jobs" --timeout 120 --stop-on-failure --no-tests=error --output-on-failure "$@") > "$log" 2>&1 9>&-
 }
 
 # The CTest test that failed, and where it runs many, the first of those.
