@@ -35,21 +35,26 @@ std::string quoted(const std::string& text) {
 }  // namespace
 
 std::string to_text(const Summary& s, const Options& options) {
-  std::string text = fmt::format("\nTrained {} parameters for steps {} to {} on {} rank{}\n\n", s.parameters,
-                                 s.first_step, s.last_step, s.world_size, s.world_size == 1 ? "" : "s");
-  text += line("loss", fmt::format("{:.4f} -> {:.4f} nats per token", s.first_loss, s.last_loss));
+  const bool trained = s.last_step >= s.first_step;
+  std::string text = trained ? fmt::format("\nTrained {} parameters for steps {} to {} on {} rank{}\n\n", s.parameters,
+                                           s.first_step, s.last_step, s.world_size, s.world_size == 1 ? "" : "s")
+                             : fmt::format("\nNothing left to train: all {} steps are done\n\n", s.last_step);
+  if (trained) text += line("loss", fmt::format("{:.4f} -> {:.4f} nats per token", s.first_loss, s.last_loss));
   text += line("validation", fmt::format("{:.4f} (perplexity {:.2f}) on text held out of training", s.validation_loss,
                                          std::exp(s.validation_loss)));
   text += line("unigram entropy", fmt::format("{:.4f}: what a model reaches that ignores context", s.unigram_entropy));
-  text += line("speed", fmt::format("{:.0f} tokens/s", s.tokens_per_second));
-  text += line("optimizer step",
-               fmt::format("{} bytes sent for {} orthogonalized matrices per step", s.optimizer_bytes, s.matrices));
-  text += line("other traffic",
-               fmt::format("per step: unshard {}, reduce {}, norm {}", bytes_text(s.bytes_per_step[Purpose::unshard]),
-                           bytes_text(s.bytes_per_step[Purpose::reduce]), bytes_text(s.bytes_per_step[Purpose::clip])));
+  if (trained) {
+    text += line("speed", fmt::format("{:.0f} tokens/s", s.tokens_per_second));
+    text += line("optimizer step",
+                 fmt::format("{} bytes sent for {} orthogonalized matrices per step", s.optimizer_bytes, s.matrices));
+    text +=
+        line("other traffic",
+             fmt::format("per step: unshard {}, reduce {}, norm {}", bytes_text(s.bytes_per_step[Purpose::unshard]),
+                         bytes_text(s.bytes_per_step[Purpose::reduce]), bytes_text(s.bytes_per_step[Purpose::clip])));
+  }
   text += line(
       "memory per rank",
-      fmt::format("{} of weights, gradients and state; full replication needs {} ({:.2f} of 1/W = {:.2f})",
+      fmt::format("{} of weights, gradients and state; full replication needs {} ({:.3f} of that; 1/W is {:.3f})",
                   bytes_text(s.owned_bytes), bytes_text(s.replicated_bytes),
                   static_cast<double>(s.owned_bytes) / static_cast<double>(s.replicated_bytes), 1.0 / s.world_size));
   text += line("", fmt::format("{} with unsharded units, buffers and {} of activations", bytes_text(s.peak_bytes),

@@ -160,6 +160,8 @@ TEST(TrainRun, a_finished_run_has_nothing_left_to_do) {
   const auto again = run_train(2, arguments);
   EXPECT_EQ(again.exit_code, 0) << again.err;
   EXPECT_NE(again.err.find("--steps"), std::string::npos) << again.err;
+  EXPECT_NE(again.out.find("Nothing left to train: all 2 steps are done"), std::string::npos) << again.out;
+  EXPECT_EQ(again.out.find("0.0000"), std::string::npos) << again.out;  // no figure of a step that was not taken
 }
 
 // Token shards of llm.c train too; more ranks than matrices leave spare ranks, which is legal and said.
