@@ -49,6 +49,10 @@ class Run {
         trainer_(communicator_, options, data_) {}
 
   int execute() {
+    if (!options_.prompt.empty() && !data_.is_text()) {
+      throw InputError(fmt::format(
+          "--prompt '{}': expected text as --data, because token shards have no bytes to continue", options_.prompt));
+    }
     resume_checkpoint(trainer_);
     open_metrics();
     announce();

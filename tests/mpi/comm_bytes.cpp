@@ -14,7 +14,7 @@ const OperationLabel label{"counted", "", ""};
 /// What the library says it has sent, and what the interposer has seen, since this was made.
 class Since {
  public:
-  [[nodiscard]] std::int64_t library() const { return world().bytes().total() - library_; }
+  [[nodiscard]] std::int64_t counted() const { return world().bytes().total() - library_; }
   [[nodiscard]] std::int64_t interposer() const { return matrixfsdp_pmpi_bytes() - interposer_; }
 
  private:
@@ -32,27 +32,27 @@ TEST(CommBytes, an_independent_interposer_counts_the_same) {
     const Tensor<float> sums = make_zeros<float>("sums", even.shard_size(world().rank()));
     const Since gathered;
     gather(world(), Purpose::unshard, table, shard, buffer, label).wait();
-    EXPECT_EQ(gathered.library(), gathered.interposer()) << name;
+    EXPECT_EQ(gathered.counted(), gathered.interposer()) << name;
     const Since folded;
     fold_exchange(world(), table.size, true, buffer, sums, label).wait();
-    EXPECT_EQ(folded.library(), folded.interposer()) << name;
+    EXPECT_EQ(folded.counted(), folded.interposer()) << name;
     const Since scattered;
     scatter_chunks(world(), table, sums, shard, label).wait();
-    EXPECT_EQ(scattered.library(), scattered.interposer()) << name;
+    EXPECT_EQ(scattered.counted(), scattered.interposer()) << name;
   }
   for (const std::size_t size : {0U, 10U, 5000U}) {
     const std::vector<std::byte> data(size + static_cast<std::size_t>(world().rank()));
     const Since gathered;
     world().all_gather(Purpose::clip, data, label);
-    EXPECT_EQ(gathered.library(), gathered.interposer());
+    EXPECT_EQ(gathered.counted(), gathered.interposer());
     const Since broadcast;
     world().broadcast(Purpose::optimizer, data, world().size() - 1, label);
-    EXPECT_EQ(broadcast.library(), broadcast.interposer());
+    EXPECT_EQ(broadcast.counted(), broadcast.interposer());
   }
   world().barrier(label);
   agree_on_input(world(), "");
   require_equal(world(), 1, "one");
-  EXPECT_EQ(beginning.library(), beginning.interposer());
+  EXPECT_EQ(beginning.counted(), beginning.interposer());
   EXPECT_EQ(world().size() == 1, beginning.interposer() == 0) << "the interposer is not linked before MPI";
   EXPECT_STREQ(matrixfsdp_pmpi_other_calls(), "");
 }

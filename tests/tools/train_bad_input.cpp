@@ -54,6 +54,9 @@ const std::vector<BadInput>& bad_inputs() {
       {"kv_heads", {"--data", "FOLDER/text", "--model", "llama", "--heads", "4", "--kv-heads", "3"}, {"3", "4"}},
       {"batch", {"--data", "FOLDER/text", "--batch-size", "7", "--micro-batch", "2"}, {"7", "4"}},
       {"resume_nowhere", {"--data", "FOLDER/text", "--resume", "FOLDER/nowhere"}, {"nowhere"}},
+      {"prompt_for_tokens",
+       {"--data", "FOLDER/good.bin", "--vocab-size", "1001", "--seq-len", "8", "--prompt", "once"},
+       {"--prompt", "once", "text"}},
       {"metrics_nowhere", {"--data", "FOLDER/text", "--metrics", "FOLDER/no/such/file"}, {"no/such/file"}},
       {"config_nowhere", {"--data", "FOLDER/text", "--config", "FOLDER/no.toml"}, {"no.toml"}},
       {"checkpoint_is_a_file", {"--data", "FOLDER/text", "--checkpoint-dir", "FOLDER/text"}, {"text"}},
@@ -71,6 +74,7 @@ std::string prepared_folder(const std::string& name) {
   write_file(folder + "/version.bin", token_shard(20240520, 7, 500, tokens));
   write_file(folder + "/magic.bin", token_shard(12345, 1, 500, tokens));
   write_file(folder + "/odd.bin", token_shard(20240520, 1, 500, tokens, "x"));
+  write_file(folder + "/good.bin", token_shard(20240520, 1, 500, tokens));
   write_file(folder + "/large.bin", token_shard(20240520, 1, 500, large));
   return folder;
 }
