@@ -98,8 +98,7 @@ struct Figures {
   }
 };
 
-// Graham (1966): giving each piece to the lightest rank is at most 2 - 1/W times max(mean, largest piece). Cuts of
-// spread tails are rounded to norm blocks, once per unit.
+// The bound that make_plan states.
 std::string too_heavy(const char* what, const Figures& figures, int ranks, std::int64_t rounding) {
   const double bound = std::max(static_cast<double>(figures.sum) / ranks, static_cast<double>(figures.largest));
   const double limit = (2.0 - 1.0 / ranks) * bound + static_cast<double>(rounding);

@@ -3,10 +3,22 @@
 #include <exception>
 #include <utility>
 
+#include <Kokkos_Core.hpp>
+
 #include "comm/mpi/check.hpp"
 #include "comm/mpi/exchange.hpp"
 
 namespace matrixfsdp {
+namespace {
+
+/// MPI may still write to the staging of abandoned operations, and that is Kokkos memory: it lives as long as Kokkos.
+void keep_to_the_end(const std::shared_ptr<mpi::Channel>& channel) noexcept {
+  if (!Kokkos::is_initialized()) return channel->end_abandoned();
+  Kokkos::push_finalize_hook([channel] { channel->end_abandoned(); });
+}
+
+}  // namespace
+
 namespace mpi {
 
 Channel::Channel(MPI_Comm communicator) : comm(communicator) {
@@ -21,6 +33,12 @@ Channel::Channel(MPI_Comm communicator) : comm(communicator) {
 void Channel::sweep() {
   std::erase_if(graveyard, [](const std::shared_ptr<Exchange>& exchange) { return exchange->settled(); });
   graveyard.reserve(open_exchanges);
+}
+
+void Channel::end_abandoned() noexcept {
+  for (const auto& exchange : graveyard)
+    exchange->cancel_receives();
+  std::erase_if(graveyard, [](const std::shared_ptr<Exchange>& exchange) { return exchange->settled(); });
 }
 
 Request issue(std::shared_ptr<Exchange> exchange, const OperationLabel& label) {
@@ -43,6 +61,7 @@ Communicator::Implementation::~Implementation() {
   // operation would meet the new one's messages (seen with MPICH 4.0.2).
   const bool free = owned && !channel->was_abandoned && std::uncaught_exceptions() == 0 && mpi::running();
   if (free) MPI_Comm_free(&channel->comm);
+  if (!channel->graveyard.empty()) keep_to_the_end(channel);
 }
 
 }  // namespace matrixfsdp

@@ -22,6 +22,9 @@ struct Channel {
   /// abandoned.
   void sweep();
 
+  /// For the end of the runtime: takes back the receives of abandoned operations and frees what MPI has then let go of.
+  void end_abandoned() noexcept;
+
   /// Tag of operation number `operation`: operations under way at the same time have different tags.
   [[nodiscard]] int tag_of(std::uint64_t operation) const {
     return static_cast<int>(operation % (static_cast<std::uint64_t>(largest_tag) + 1));

@@ -36,6 +36,9 @@ class Exchange : public Request::Operation {
   /// MPI holds nothing of this exchange any more. Starts nothing.
   bool settled() noexcept;
 
+  /// Nothing that has not begun to arrive will be received.
+  void cancel_receives() noexcept;
+
   [[nodiscard]] const std::shared_ptr<Channel>& channel() const { return channel_; }
   [[nodiscard]] std::uint64_t sequence() const { return sequence_; }
 
