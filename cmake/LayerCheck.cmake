@@ -18,7 +18,7 @@ set(linalg_may tensor)
 set(orthogonalize_may linalg plan) # plan: its cost formulas are those of the kernels
 set(parameter_may plan tensor)
 set(optim_may parameter orthogonalize)
-set(comm_may tensor)
+set(comm_may plan tensor) # plan: which rank sends what to whom
 set(fsdp_may parameter comm)
 set(nn_may parameter linalg)
 set(schema_may plan)

@@ -33,22 +33,6 @@ std::string thread_level_error(int provided) {
                      name_of_thread_level(provided));
 }
 
-std::string mpi_library() {
-  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
-  int length = 0;
-  mpi::check(MPI_Get_library_version(text.data(), &length), "MPI_Get_library_version");
-  std::string line(text.data(), static_cast<std::size_t>(length));
-  line.resize(std::min(line.find('\n'), line.size()));
-  std::string clean;  // MPICH pads its version with tabs
-  for (const char c : line) {
-    if (c != '\t')
-      clean += c;
-    else if (!clean.empty() && clean.back() != ' ')
-      clean += ' ';
-  }
-  return clean;
-}
-
 std::string processor_name() {
   std::array<char, MPI_MAX_PROCESSOR_NAME> name{};
   int length = 0;
@@ -179,7 +163,7 @@ std::string Session::description() const {
   const int size = implementation_->world->size();
   return fmt::format("{} {} on {} {}, {}, {} {} each, {}", size, size == 1 ? "rank" : "ranks", nodes(),
                      nodes() == 1 ? "node" : "nodes", kokkos_description(), implementation_->options.threads,
-                     implementation_->options.threads == 1 ? "thread" : "threads", mpi_library());
+                     implementation_->options.threads == 1 ? "thread" : "threads", mpi::library_description());
 }
 
 }  // namespace matrixfsdp

@@ -56,6 +56,7 @@ struct ShardedModel::Implementation {
   ModelSpec model;
   Plan plan;
   ShardedModelOptions options;
+  Topology topology;
   std::vector<Unit> units;
   std::vector<Tensor<float>> slots;
   std::vector<std::int64_t> slot_occupant;  ///< unit, or -1

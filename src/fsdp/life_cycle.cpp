@@ -60,8 +60,7 @@ void ShardedModel::Implementation::start_unshard(std::size_t index, Phase phase)
   Unit& unit = at(index);
   take_slot(index);
   announce("unshard", index, name_of(phase));
-  Kokkos::fence();  // the shard has been written before it is sent
-  unit.unsharding = gather(communicator, Purpose::unshard, unit.weight_table,
+  unit.unsharding = gather(communicator, Purpose::unshard, unit.unshard,
                            slice(unit.weight_shard, 0, static_cast<std::int64_t>(unit.weight_shard.size())),
                            unit.storage, {"unshard", unit.name, name_of(phase)});
   unit.state = UnitState::unsharding;
@@ -118,7 +117,8 @@ ShardedModel::Implementation::~Implementation() {
   // Never freed: a message may still arrive there. Without memory for that, ending the program is the safe way.
   auto* storage = new std::vector<Tensor<float>>(slots);  // NOLINT(bugprone-unhandled-exception-at-new)
   storage->insert(storage->end(), kept_storage.begin(), kept_storage.end());
-  for (const Unit& unit : units) storage->push_back(unit.weight_shard);
+  for (const Unit& unit : units)
+    storage->push_back(unit.weight_shard);
 }
 
 void ShardedModel::Implementation::poll() {

@@ -61,7 +61,6 @@ void ShardedModel::Implementation::reduce(std::size_t index) {
   ++unit.passes_reduced;
   if (!accumulate_locally || last) {
     announce("reduce", index, "backward");
-    Kokkos::fence();  // the gradient has been written before it is sent
     const bool first = pass == 0 || accumulate_locally;
     const OperationLabel label{"reduce", unit.name, "backward"};
     const std::int64_t chunk = fold_chunk(size, communicator.rank(), plan.world_size).size();
@@ -74,7 +73,7 @@ void ShardedModel::Implementation::reduce(std::size_t index) {
       const TensorView<float> target =
           slice(unit.gradient_shard, 0, static_cast<std::int64_t>(unit.gradient_shard.size()));
       if (plan.replicated) {
-        gather(communicator, Purpose::reduce, even_table(size, plan.world_size), sums, target, label).wait();
+        gather(communicator, Purpose::reduce, unit.gradient_chunks, sums, target, label).wait();
       } else {
         scatter_chunks(communicator, unit.gradient_table, sums, target, label).wait();
       }

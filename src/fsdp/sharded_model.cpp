@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <matrixfsdp/comm/mpi.hpp>
 #include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/core/random.hpp>
 #include <matrixfsdp/fsdp/sharded_model.hpp>
@@ -23,9 +24,11 @@ ShardedModel::Implementation::Implementation(Communicator& communicator_, ModelS
   validate(model, plan);
   require_equal(communicator, hash_of(model), "model specification (hash)");
   require_equal(communicator, hash_of(plan), "plan (hash)");
-  const std::string settings = fmt::format("prefetch {}, passes {}, accumulation {}, seed {}", options.prefetch,
-                                           options.passes, static_cast<int>(options.accumulation), options.seed);
+  const std::string settings =
+      fmt::format("prefetch {}, passes {}, accumulation {}, collective {}, seed {}", options.prefetch, options.passes,
+                  static_cast<int>(options.accumulation), name_of(options.collective), options.seed);
   require_equal(communicator, stream_of(settings), "model options (hash)");
+  topology = mpi::topology_of(communicator);
   allocate();
   initialize_weights();
 }
@@ -68,13 +71,6 @@ Communicator& ShardedModel::communicator() const {
 }
 std::size_t ShardedModel::unit_count() const {
   return implementation_->units.size();
-}
-
-std::size_t ShardedModel::unit_index(const std::string& name) const {
-  for (std::size_t u = 0; u < implementation_->units.size(); ++u) {
-    if (implementation_->units[u].name == name) return u;
-  }
-  throw InputError(fmt::format("unit '{}': the model has no unit of that name", name));
 }
 
 void ShardedModel::unshard(std::size_t unit, Phase phase) {

@@ -4,16 +4,6 @@
 
 namespace matrixfsdp {
 
-SegmentTable segment_table(const MatrixShard& shard) {
-  SegmentTable table;
-  table.size = shard.size;
-  table.intervals.reserve(shard.owned.size());
-  for (std::size_t rank = 0; rank < shard.owned.size(); ++rank) {
-    table.intervals.push_back({shard.owned[rank], shard.tails[rank]});
-  }
-  return table;
-}
-
 UnitTensors<float> parameter_tensors(const UnitSpec& spec, const MatrixShard& shard, const TensorView<float>& buffer) {
   UnitTensors<float> tensors;
   tensors.reserve(spec.parameters.size());
@@ -35,8 +25,12 @@ void ShardedModel::Implementation::allocate() {
     Unit& unit = units[u];
     const UnitPlan& layout = plan.units[u];
     unit.name = model.units[u].name;
-    unit.weight_table = segment_table(layout.weights);
+    if (!resident()) unit.unshard = prepare_unshard(options.collective, segment_table(layout.weights), topology, rank);
     unit.gradient_table = segment_table(layout.gradients);
+    if (plan.replicated) {
+      unit.gradient_chunks =
+          prepare_unshard(options.collective, even_table(layout.gradients.size, ranks), topology, rank);
+    }
     const std::int64_t weight_size = resident() ? layout.weights.size : layout.weights.shard_size(rank);
     const std::int64_t gradient_size = resident() ? layout.gradients.size : layout.gradients.shard_size(rank);
     unit.weight_shard = make_zeros<float>(unit.name + " weights", weight_size);
@@ -58,7 +52,7 @@ void ShardedModel::Implementation::allocate_storage() {
   for (std::size_t u = 0; u < units.size(); ++u) {
     if (model.units[u].keep) continue;
     ++recycled;
-    largest = std::max(largest, units[u].weight_table.size);
+    largest = std::max(largest, plan.units[u].weights.size);
   }
   const std::int64_t slot_count = resident() ? 0 : std::min<std::int64_t>(options.prefetch + 1, recycled);
   for (std::int64_t s = 0; s < slot_count; ++s)
@@ -69,14 +63,14 @@ void ShardedModel::Implementation::allocate_storage() {
   for (std::size_t u = 0; u < units.size(); ++u) {
     Unit& unit = units[u];
     if (resident()) {
-      unit.storage = slice(unit.weight_shard, 0, unit.weight_table.size);
+      unit.storage = slice(unit.weight_shard, 0, plan.units[u].weights.size);
       unit.current = true;
     } else if (model.units[u].keep) {
-      kept_storage.push_back(make_tensor<float>(unit.name + " unsharded", unit.weight_table.size));
-      unit.storage = slice(kept_storage.back(), 0, unit.weight_table.size);
+      kept_storage.push_back(make_tensor<float>(unit.name + " unsharded", plan.units[u].weights.size));
+      unit.storage = slice(kept_storage.back(), 0, plan.units[u].weights.size);
     } else {
       unit.slot = static_cast<int>(ordinal++ % slot_count);
-      unit.storage = slice(slots[static_cast<std::size_t>(unit.slot)], 0, unit.weight_table.size);
+      unit.storage = slice(slots[static_cast<std::size_t>(unit.slot)], 0, plan.units[u].weights.size);
     }
     unit.weights = parameter_tensors(model.units[u], plan.units[u].weights, unit.storage);
   }

@@ -11,8 +11,9 @@ namespace matrixfsdp {
 /// What one rank holds of one unit.
 struct Unit {
   std::string name;
-  SegmentTable weight_table;
+  Unshard unshard;  ///< of the weights
   SegmentTable gradient_table;
+  Unshard gradient_chunks;  ///< of the sums of a replicated plan, from their chunks to every rank
 
   Tensor<float> weight_shard;    ///< this rank's segments (the whole unit when resident)
   Tensor<float> gradient_shard;  ///< likewise, trainable parameters only
@@ -31,9 +32,6 @@ struct Unit {
   bool gradient_begun = false;
   std::int64_t passes_reduced = 0;
 };
-
-/// Table of comm from the layout of plan.
-SegmentTable segment_table(const MatrixShard& shard);
 
 /// Views of the parameters that `shard` places in `buffer`; empty where it leaves one out.
 UnitTensors<float> parameter_tensors(const UnitSpec& spec, const MatrixShard& shard, const TensorView<float>& buffer);

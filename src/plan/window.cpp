@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include <matrixfsdp/plan/collective.hpp>
+
 namespace matrixfsdp::detail {
 namespace {
-
-constexpr std::int64_t exchange_block = 32 * 1024;  // as comm/segments.hpp
 
 /// Over some units: how many, their elements, and the largest one's.
 struct Extent {

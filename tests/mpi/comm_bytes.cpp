@@ -31,7 +31,7 @@ TEST(CommBytes, an_independent_interposer_counts_the_same) {
     const SegmentTable even = even_table(table.size, world().size());
     const Tensor<float> sums = make_zeros<float>("sums", even.shard_size(world().rank()));
     const Since gathered;
-    gather(world(), Purpose::unshard, table, shard, buffer, label).wait();
+    gather(world(), Purpose::unshard, testing::unshard_of(world(), table), shard, buffer, label).wait();
     EXPECT_EQ(gathered.counted(), gathered.interposer()) << name;
     const Since folded;
     fold_exchange(world(), table.size, true, buffer, sums, label).wait();

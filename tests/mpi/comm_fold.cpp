@@ -9,6 +9,7 @@
 #include <matrixfsdp/core/error.hpp>
 
 #include "support/comm_tables.hpp"
+#include "support/count_allocations.hpp"
 #include "support/mpi_world.hpp"
 
 namespace matrixfsdp {
@@ -114,7 +115,8 @@ TEST(CommFold, reductions_and_gathers_run_side_by_side) {
     gradients.push_back(gradient_of(size, world().rank()));
     sums.push_back(make_zeros<float>("sums", chunk.size()));
     requests.push_back(fold_exchange(world(), size, true, gradients.back(), sums.back(), label));
-    if (i == 1) requests.push_back(gather(world(), Purpose::unshard, table, shard, whole, label));
+    if (i == 1)
+      requests.push_back(gather(world(), Purpose::unshard, testing::unshard_of(world(), table), shard, whole, label));
   }
   while (!requests.empty()) {
     requests.back().wait();
@@ -129,29 +131,15 @@ TEST(CommFold, reductions_and_gathers_run_side_by_side) {
     ASSERT_EQ(whole(static_cast<std::size_t>(i)), value_at(99, i));
 }
 
-/// Bytes that Kokkos allocates while `work` runs.
-template <class Work>
-std::int64_t allocated_by(const Work& work) {
-  static std::int64_t bytes;  // the tools hook is a plain function pointer
-  bytes = 0;
-  Kokkos::Tools::Experimental::set_allocate_data_callback(
-      [](Kokkos::Tools::SpaceHandle, const char*, const void*, std::uint64_t more) {
-        bytes += static_cast<std::int64_t>(more);
-      });
-  work();
-  Kokkos::Tools::Experimental::set_allocate_data_callback(nullptr);
-  return bytes;
-}
-
 // The plan's memory prediction uses this formula: it must be what is allocated.
 TEST(CommFold, staging_is_what_the_formula_says) {
   for (const std::int64_t size : sizes()) {
     const Interval chunk = own_chunk(size);
     const Tensor<float> gradient = make_zeros<float>("gradient", size);
     const Tensor<float> sums = make_zeros<float>("sums", chunk.size());
-    Request request;
-    const std::int64_t allocated =
-        allocated_by([&] { request = fold_exchange(world(), size, true, gradient, sums, label); });
+    const test::CountAllocations allocations;
+    Request request = fold_exchange(world(), size, true, gradient, sums, label);
+    const std::int64_t allocated = allocations.bytes();
     request.wait();
     const std::int64_t expected = fold_exchange_staging_bytes(size, world().rank(), world().size());
     EXPECT_EQ(allocated, (expected + 7) / 8 * 8) << "size " << size;  // Kokkos rounds up to 8

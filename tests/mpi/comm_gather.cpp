@@ -1,8 +1,12 @@
-#include <cmath>
+#include <array>
+#include <chrono>
 #include <limits>
+#include <thread>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <matrixfsdp/comm/mpi.hpp>
 #include <matrixfsdp/core/error.hpp>
 
 #include "support/comm_tables.hpp"
@@ -12,6 +16,7 @@ namespace matrixfsdp {
 namespace {
 
 using testing::all_tables;
+using testing::unshard_of;
 using testing::value_at;
 using testing::world;
 
@@ -28,6 +33,10 @@ Tensor<float> shard_of(const SegmentTable& table, std::uint64_t stream) {
   }
   return shard;
 }
+
+constexpr std::array our_algorithms{CollectiveAlgorithm::direct,       CollectiveAlgorithm::chain,
+                                    CollectiveAlgorithm::scatter,      CollectiveAlgorithm::tree,
+                                    CollectiveAlgorithm::hierarchical, CollectiveAlgorithm::padded};
 
 Tensor<float> nan_buffer(std::int64_t count) {
   Tensor<float> buffer = make_tensor<float>("buffer", count);
@@ -47,7 +56,7 @@ TEST(CommGather, every_table_arrives_in_place_with_exact_bytes) {
     const Tensor<float> shard = shard_of(table, 1);
     const Tensor<float> buffer = nan_buffer(table.size);
     const ByteCounts before = world().bytes();
-    gather(world(), Purpose::unshard, table, shard, buffer, label).wait();
+    gather(world(), Purpose::unshard, unshard_of(world(), table), shard, buffer, label).wait();
     expect_values(buffer, 1, name);
     EXPECT_EQ(world().bytes()[Purpose::unshard] - before[Purpose::unshard],
               4 * table.shard_size(world().rank()) * (world().size() - 1))
@@ -55,6 +64,72 @@ TEST(CommGather, every_table_arrives_in_place_with_exact_bytes) {
     EXPECT_EQ(world().bytes().total() - before.total(), 4 * table.shard_size(world().rank()) * (world().size() - 1))
         << name;
   }
+}
+
+/// Ranks on one node; on nodes of two in rank order; in turn on two nodes.
+std::vector<Topology> topologies() {
+  std::vector<Topology> all{make_topology(world().size(), world().size()), make_topology(world().size(), 2), {}};
+  for (int rank = 0; rank < world().size(); ++rank)
+    all.back().node.push_back(rank % 2);
+  return all;
+}
+
+// CASES 1, 3, 44, 45: whoever owns what, and whichever way it goes, the same bits arrive; what is sent is what the
+// schedule says.
+TEST(CommGather, every_algorithm_brings_every_table) {
+  for (const CollectiveAlgorithm algorithm : our_algorithms) {
+    for (const auto& [name, table] : all_tables(world().size())) {
+      for (const Topology& topology : topologies()) {
+        const std::string what = fmt::format("{}, {}", name_of(algorithm), name);
+        const Unshard unshard = prepare_unshard(algorithm, table, topology, world().rank(), 700);
+        const Tensor<float> buffer = nan_buffer(table.size);
+        const std::int64_t before = world().bytes()[Purpose::unshard];
+        gather(world(), Purpose::unshard, unshard, shard_of(table, 1), buffer, label).wait();
+        expect_values(buffer, 1, what);
+        EXPECT_EQ(world().bytes()[Purpose::unshard] - before,
+                  4 * counts_of(unshard.schedule, topology, world().rank()).sent)
+            << what;
+      }
+    }
+  }
+}
+
+TEST(CommGather, the_library_brings_every_table) {
+  for (const auto& [name, table] : all_tables(world().size())) {
+    const Tensor<float> shard = shard_of(table, 5);
+    const Tensor<float> buffer = nan_buffer(table.size);
+    const std::int64_t before = world().bytes()[Purpose::unshard];
+    gather(world(), Purpose::unshard, unshard_of(world(), table, CollectiveAlgorithm::allgatherv), shard, buffer, label)
+        .wait();
+    expect_values(buffer, 5, name);
+    EXPECT_EQ(world().bytes()[Purpose::unshard] - before, 4 * table.shard_size(world().rank()) * (world().size() - 1));
+  }
+}
+
+// All algorithms under way at once, and a rank that comes late.
+TEST(CommGather, algorithms_under_way_at_once_keep_apart) {
+  const SegmentTable table = testing::dealt_table(world().size(), 5, 5000);
+  std::vector<Tensor<float>> shards;
+  std::vector<Tensor<float>> buffers;
+  std::vector<Request> requests;
+  if (world().rank() == world().size() - 1) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  for (const CollectiveAlgorithm algorithm : our_algorithms) {
+    shards.push_back(shard_of(table, shards.size()));
+    buffers.push_back(nan_buffer(table.size));
+    requests.push_back(gather(world(), Purpose::unshard, unshard_of(world(), table, algorithm, 2, 100), shards.back(),
+                              buffers.back(), label));
+  }
+  for (std::size_t i = requests.size(); i-- > 0;)
+    requests[i].wait();
+  for (std::size_t i = 0; i < buffers.size(); ++i)
+    expect_values(buffers[i], i, std::string(name_of(our_algorithms[i])));
+}
+
+TEST(CommGather, ranks_of_a_node_are_found) {
+  const Topology topology = mpi::topology_of(world());
+  ASSERT_EQ(topology.world_size(), world().size());
+  EXPECT_TRUE(topology.same_node(world().rank(), world().rank()));
+  EXPECT_EQ(topology.node.front(), 0) << "a node is named by its first rank";
 }
 
 // A running request does not disturb others: all tables twice at the same time, completed in another order than
@@ -68,7 +143,7 @@ TEST(CommGather, many_gathers_under_way_at_once_keep_apart) {
     const SegmentTable& table = tables[i % tables.size()].table;
     shards.push_back(shard_of(table, i));
     buffers.push_back(nan_buffer(table.size));
-    requests.push_back(gather(world(), Purpose::unshard, table, shards[i], buffers[i], label));
+    requests.push_back(gather(world(), Purpose::unshard, unshard_of(world(), table), shards[i], buffers[i], label));
   }
   world().barrier({"barrier between", "", ""});
   for (std::size_t i = requests.size(); i-- > 0;) {
@@ -84,7 +159,7 @@ TEST(CommGather, test_alone_completes_a_gather) {
   const SegmentTable table = testing::dealt_table(world().size(), 5, 10);
   const Tensor<float> shard = shard_of(table, 3);
   const Tensor<float> buffer = nan_buffer(table.size);
-  Request request = gather(world(), Purpose::unshard, table, shard, buffer, label);
+  Request request = gather(world(), Purpose::unshard, unshard_of(world(), table), shard, buffer, label);
   const auto end = std::chrono::steady_clock::now() + world().deadline();
   while (!request.test()) {
     ASSERT_LT(std::chrono::steady_clock::now(), end);
@@ -97,7 +172,7 @@ TEST(CommGather, a_single_rank_may_gather_in_place) {
   if (world().size() > 1) return;
   const SegmentTable table = even_table(100, 1);
   const Tensor<float> shard = shard_of(table, 4);
-  gather(world(), Purpose::unshard, table, shard, shard, label).wait();
+  gather(world(), Purpose::unshard, unshard_of(world(), table), shard, shard, label).wait();
   expect_values(shard, 4, "in place");
 }
 
@@ -107,19 +182,23 @@ TEST(CommGather, wrong_sizes_and_tables_are_refused_before_anything_is_sent) {
   const Tensor<float> longer = make_tensor<float>("longer", table.shard_size(world().rank()) + 1);
   const Tensor<float> buffer = nan_buffer(table.size);
   const Tensor<float> shorter = nan_buffer(table.size - 1);
-  EXPECT_THROW(gather(world(), Purpose::unshard, table, longer, buffer, label), ContractError);
-  EXPECT_THROW(gather(world(), Purpose::unshard, table, shard, shorter, label), ContractError);
+  EXPECT_THROW(gather(world(), Purpose::unshard, unshard_of(world(), table), longer, buffer, label), ContractError);
+  EXPECT_THROW(gather(world(), Purpose::unshard, unshard_of(world(), table), shard, shorter, label), ContractError);
   SegmentTable gap = table;
   gap.size += 1;
-  EXPECT_THROW(gather(world(), Purpose::unshard, gap, shard, nan_buffer(41), label), ContractError);
+  EXPECT_THROW(unshard_of(world(), gap), ContractError);
   SegmentTable overlap = table;
   overlap.intervals.back()[1] = {0, 1};
-  EXPECT_THROW(gather(world(), Purpose::unshard, overlap, shard, buffer, label), ContractError);
+  EXPECT_THROW(unshard_of(world(), overlap), ContractError);
   SegmentTable ranks = table;
   ranks.intervals.push_back({});
-  EXPECT_THROW(gather(world(), Purpose::unshard, ranks, shard, buffer, label), ContractError);
+  EXPECT_THROW(unshard_of(world(), ranks), ContractError);
+  Unshard of_more = unshard_of(world(), table);
+  of_more.table = ranks;
+  EXPECT_THROW(gather(world(), Purpose::unshard, of_more, shard, buffer, label), ContractError);
   try {
-    gather(world(), Purpose::unshard, table, shard, shorter, label);
+    gather(world(), Purpose::unshard, unshard_of(world(), table), shard, shorter, label);
+    ADD_FAILURE() << "a buffer of another size was taken";
   } catch (const ContractError& error) {
     EXPECT_STREQ(error.what(), "unshard of unit block.0 (forward): the buffer has 39 elements: expected 40");
   }

@@ -104,7 +104,7 @@ TEST(CommRequests, five_hundred_steps_with_churning_memory) {
     const Tensor<float> shard = make_tensor<float>("shard", table.shard_size(world().rank()));
     Kokkos::deep_copy(shard, static_cast<float>(step));
     const Tensor<float> buffer = make_zeros<float>("buffer", size);
-    gather(world(), Purpose::unshard, table, shard, buffer, {"unshard", "", ""}).wait();
+    gather(world(), Purpose::unshard, testing::unshard_of(world(), table), shard, buffer, {"unshard", "", ""}).wait();
     std::vector<std::byte> churn(static_cast<std::size_t>(1 + step % 17) * 1000);
     reduce.wait();
     reduction.expect_sums();
@@ -131,7 +131,7 @@ TEST(CommRequests, finished_graves_are_emptied) {
     ASSERT_LT(std::chrono::steady_clock::now(), end);
   } while (all_gather_value(own, Purpose::other, channel->graveyard.size(), {"graves", "", ""}) !=
            std::vector<std::size_t>(static_cast<std::size_t>(own.size()), 0));
-  EXPECT_EQ(channel->open_exchanges, 0U);
+  EXPECT_EQ(channel->open_operations, 0U);
 }
 
 // A rank that never comes: the others stop at the deadline, and say who, what, when, and whom they wait for.

@@ -11,6 +11,7 @@ namespace matrixfsdp {
 namespace {
 
 using testing::small_model;
+using testing::sum_over_ranks;
 using testing::world;
 
 /// Runs one step; rank 0 adds `value_of(pass)` to every element of the matrices of unit 1 in the passes where it is not
@@ -44,13 +45,6 @@ ShardedModel make(const ModelSpec& spec, std::int64_t passes, Accumulation accum
   options.passes = passes;
   options.accumulation = accumulation;
   return ShardedModel(world(), spec, make_plan(spec, world().size()), options);
-}
-
-std::int64_t sum_over_ranks(std::int64_t mine) {
-  std::int64_t sum = 0;
-  for (const std::int64_t value : all_gather_value(world(), Purpose::other, mine, {"sum", "", ""}))
-    sum += value;
-  return sum;
 }
 
 // CASES 32: in bf16, 256 + 1 is 256.

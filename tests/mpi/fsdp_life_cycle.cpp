@@ -14,6 +14,7 @@ namespace matrixfsdp {
 namespace {
 
 using testing::small_model;
+using testing::sum_over_ranks;
 using testing::world;
 
 /// First value of element i of a parameter, straight from the definition of Initialization.
@@ -125,13 +126,6 @@ std::int64_t unshard_bytes(const ShardedModel& model, std::size_t unit) {
   return 4 * (model.plan().world_size - 1) * model.plan().units[unit].weights.size;
 }
 
-std::int64_t total_over_ranks(std::int64_t mine) {
-  std::int64_t sum = 0;
-  for (const std::int64_t value : all_gather_value(world(), Purpose::other, mine, {"test", "", ""}))
-    sum += value;
-  return sum;
-}
-
 TEST(Fsdp, bytes_of_forward_and_backward_are_exact) {
   for (const int prefetch : {0, 1, 2, 7}) {
     ShardedModelOptions options;
@@ -145,7 +139,7 @@ TEST(Fsdp, bytes_of_forward_and_backward_are_exact) {
     std::int64_t expected = 0;
     for (std::size_t u = 0; u < 6; ++u)
       expected += unshard_bytes(model, u);
-    EXPECT_EQ(total_over_ranks(world().bytes()[Purpose::unshard] - before), expected) << "prefetch " << prefetch;
+    EXPECT_EQ(sum_over_ranks(world().bytes()[Purpose::unshard] - before), expected) << "prefetch " << prefetch;
 
     for (std::size_t u = 6; u-- > 0;) {
       model.unshard(u, Phase::backward);
@@ -155,7 +149,7 @@ TEST(Fsdp, bytes_of_forward_and_backward_are_exact) {
     const std::size_t in_slots = std::min<std::size_t>(static_cast<std::size_t>(prefetch) + 1, 5);
     for (std::size_t u = 1; u < 6 - in_slots; ++u)
       expected += unshard_bytes(model, u);
-    EXPECT_EQ(total_over_ranks(world().bytes()[Purpose::unshard] - before), expected) << "prefetch " << prefetch;
+    EXPECT_EQ(sum_over_ranks(world().bytes()[Purpose::unshard] - before), expected) << "prefetch " << prefetch;
   }
 }
 
@@ -190,7 +184,7 @@ TEST(Fsdp, a_kept_unit_stays_from_forward_to_backward) {
     model.reshard(u);
     if (u == 2 || u == 3) expected += unshard_bytes(model, u);  // 0 and 1 are kept, 4 still lies in the slot
   }
-  EXPECT_EQ(total_over_ranks(world().bytes()[Purpose::unshard] - before), expected);
+  EXPECT_EQ(sum_over_ranks(world().bytes()[Purpose::unshard] - before), expected);
 }
 
 // CASES 40: after a step, an unshard reads what the optimizer wrote.

@@ -1,5 +1,5 @@
-#include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -9,9 +9,11 @@
 #include <matrixfsdp/plan/planner.hpp>
 
 #include "support/mpi_world.hpp"
+#include "support/norm_blocks.hpp"
 #include "support/small_models.hpp"
 
-/// The norm of a parameter that is cut over all ranks, with enough blocks that every other order of their sum shows.
+/// Sums over ranks with so many terms that another order of them shows: the norm of a parameter that is cut over all
+/// ranks, and the loss of many passes.
 namespace matrixfsdp {
 namespace {
 
@@ -22,23 +24,6 @@ constexpr std::int64_t size = blocks * norm_block - 5;
 
 float value_of(std::int64_t i) {
   return static_cast<float>(CounterRandom(3, stream_of("gradient")).normal(static_cast<std::uint64_t>(i)));
-}
-
-/// Sum of squares of each block: eight lanes, then those in order.
-std::vector<double> block_sums() {
-  std::vector<double> sums;
-  for (std::int64_t begin = 0; begin < size; begin += norm_block) {
-    double lanes[8] = {};
-    for (std::int64_t i = begin; i < std::min(size, begin + norm_block); ++i) {
-      const double value = value_of(i);
-      lanes[(i - begin) % 8] += value * value;
-    }
-    double sum = 0;
-    for (const double lane : lanes)
-      sum += lane;
-    sums.push_back(sum);
-  }
-  return sums;
 }
 
 /// Left fold of the sums of `groups` runs of blocks; one group per block is the rule.
@@ -67,7 +52,7 @@ TEST(FsdpNormOrder, blocks_of_a_cut_tail_are_folded_one_by_one) {
       gradient(static_cast<std::size_t>(i)) = value_of(i);
   }
   model.reduce(0);
-  const std::vector<double> sums = block_sums();
+  const std::vector<double> sums = testing::block_square_sums(size, value_of);
   const double expected = folded(sums, sums.size());
   EXPECT_EQ(gradient_norm(model).norm, std::sqrt(expected));
   // Otherwise the comparison could not fail: a sum by rank has other bits.
@@ -79,13 +64,19 @@ TEST(FsdpNormOrder, losses_of_many_passes_are_folded_by_index) {
   constexpr std::int64_t passes = 23;
   const int ranks = world().size();
   std::vector<double> mine;
+  std::vector<double> of_ranks(static_cast<std::size_t>(ranks), 0.0);
   double expected = 0;
   for (std::int64_t index = 0; index < passes * ranks; ++index) {
-    const double loss = std::pow(10.0, static_cast<double>(index % 7)) / static_cast<double>(3 + index);
+    const double loss = std::pow(10.0, static_cast<double>(index % 4)) / static_cast<double>(25 + index);
     expected += loss;
+    of_ranks[static_cast<std::size_t>(index % ranks)] += loss;
     if (index % ranks == world().rank()) mine.push_back(loss);
   }
   EXPECT_EQ(fold_losses(world(), mine), expected);
+  // Otherwise the comparison could not fail: a sum by rank has other bits.
+  if (ranks > 1) {
+    EXPECT_NE(std::accumulate(of_ranks.begin(), of_ranks.end(), 0.0), expected);
+  }
 }
 
 }  // namespace

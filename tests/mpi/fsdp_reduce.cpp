@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -10,6 +9,7 @@
 #include <matrixfsdp/plan/planner.hpp>
 
 #include "support/mpi_world.hpp"
+#include "support/norm_blocks.hpp"
 #include "support/reduction_bytes.hpp"
 #include "support/small_models.hpp"
 
@@ -108,11 +108,7 @@ TEST(FsdpReduce, a_replicated_plan_gives_every_rank_the_same_fold) {
 }
 
 std::int64_t reduce_bytes() {
-  std::int64_t sum = 0;
-  for (const auto& bytes : all_gather_value(world(), Purpose::other, world().bytes(), {"test", "", ""})) {
-    sum += bytes[Purpose::reduce];
-  }
-  return sum;
+  return testing::sum_over_ranks(world().bytes()[Purpose::reduce]);
 }
 
 // CASES 31: four exchanges and one gather to owners by default; one of each when accumulation is unsharded.
@@ -211,26 +207,16 @@ TEST(FsdpNorm, four_tensors_at_any_world_size) {
   EXPECT_EQ(norm.failures, 3);
 }
 
-/// The rule of the header, element by element: blocks of 4096 in eight lanes, folded per parameter, then over
-/// parameters.
+/// The rule of the header, element by element: blocks folded per parameter, then over parameters.
 double reference_norm(const ModelSpec& spec, std::int64_t micro_batches) {
   double total = 0;
   for (const UnitSpec& unit : spec.units) {
     for (const ParameterSpec& p : unit.parameters) {
       if (p.frozen) continue;
       double sum = 0;
-      const std::int64_t size = element_count(p.shape);
-      for (std::int64_t block = 0; block < size; block += norm_block) {
-        double lanes[8] = {};
-        for (std::int64_t i = block; i < std::min(size, block + norm_block); ++i) {
-          const double value = folded_gradient(p.name, i, micro_batches);
-          lanes[(i - block) % 8] += value * value;
-        }
-        double of_block = 0;
-        for (const double lane : lanes)
-          of_block += lane;
-        sum += of_block;
-      }
+      const auto value_of = [&](std::int64_t i) { return folded_gradient(p.name, i, micro_batches); };
+      for (const double block : testing::block_square_sums(element_count(p.shape), value_of))
+        sum += block;
       total += sum;
     }
   }
@@ -273,20 +259,6 @@ TEST(FsdpNorm, clip_scale_brings_the_norm_down_to_the_limit) {
   EXPECT_EQ(clip_scale(0.5, 1.0), 1.0);
   EXPECT_EQ(clip_scale(1e30, 0.0), 1.0);  // no clipping
   EXPECT_EQ(clip_scale(0.0, 1.0), 1.0);
-}
-
-TEST(FsdpLoss, folds_by_micro_batch_index) {
-  const int ranks = world().size();
-  const auto loss = [](std::int64_t index) {
-    return 1.0 / static_cast<double>(3 + index) + 1e10 * static_cast<double>(index % 3);
-  };
-  std::vector<double> mine;
-  for (int pass = 0; pass < 3; ++pass)
-    mine.push_back(loss(pass * ranks + world().rank()));
-  double expected = 0;
-  for (std::int64_t index = 0; index < 3 * ranks; ++index)
-    expected += loss(index);
-  EXPECT_EQ(fold_losses(world(), mine), expected);
 }
 
 }  // namespace

@@ -19,6 +19,7 @@ using testing::all_gradient_kinds;
 using testing::GradientKind;
 using testing::gradients_of;
 using testing::shapes_model;
+using testing::sum_over_ranks;
 using testing::SyntheticOptions;
 using testing::SyntheticRun;
 using testing::SyntheticStep;
@@ -49,14 +50,6 @@ Reference reference(Communicator& alone, const ModelSpec& spec, const SyntheticO
     result.tensors.push_back(run.tensors());
   }
   return result;
-}
-
-template <class T>
-T sum_over_ranks(T mine) {
-  T sum = 0;
-  for (const T value : all_gather_value(world(), Purpose::other, mine, {"sum", "", ""}))
-    sum += value;
-  return sum;
 }
 
 void expect_equal_to(const Reference& expected, const ModelSpec& spec, const Plan& plan,

@@ -3,9 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <matrixfsdp/comm/mpi.hpp>
-
-#include "support/mpi_world.hpp"
+#include "support/parts_of_world.hpp"
 #include "support/training_loop.hpp"
 
 /// The same global batch gives the same bits on any number of ranks, under any plan: every rank also runs the model
@@ -49,7 +47,7 @@ Training training_for(TransformerStyle style) {
 constexpr std::int64_t steps = 6;
 
 TrainingResult run_alone(const Training& training) {
-  Communicator alone = mpi::split(MPI_COMM_WORLD, world().rank(), 0);
+  Communicator alone = testing::alone();
   return run_training(alone, training, make_plan(training.spec, 1), steps);
 }
 
@@ -125,9 +123,7 @@ TEST_P(TrainingBits, prefetch_and_recomputation_change_nothing) {
 TEST_P(TrainingBits, every_matrix_is_orthogonalized_once_per_step) {
   const Training training = training_for(GetParam());
   for (const testing::StepRecord& step : run_together(training).steps) {
-    std::int64_t matrices = 0;
-    for (const std::int64_t count : all_gather_value(world(), Purpose::other, step.matrices, {"test", "", ""}))
-      matrices += count;
+    const std::int64_t matrices = testing::sum_over_ranks(step.matrices);
     EXPECT_EQ(matrices, matrix_count(training.spec));
     EXPECT_EQ(matrices, 3 * (GetParam() == TransformerStyle::gpt2 ? 6 : 7));
   }

@@ -6,6 +6,7 @@
 
 #include "apps/train/replica.hpp"
 #include "apps/train/verify.hpp"
+#include "support/messages.hpp"
 #include "support/mpi_world.hpp"
 
 namespace matrixfsdp {
@@ -45,16 +46,6 @@ struct Pair {
   train::Replica reference;
 };
 
-template <class Check>
-std::string message_of(const Check& check) {
-  try {
-    check();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return {};
-}
-
 TEST(Verify, equal_replicas_pass) {
   Pair pair;
   EXPECT_NO_THROW(train::verify_gradients(pair.replica, pair.reference, 3));
@@ -71,7 +62,7 @@ TEST(Verify, names_the_first_gradient_and_weight_that_differ) {
       const TensorView<float> values = weight ? view.weight : view.gradient;
       const float kept = values(last);
       values(last) = std::nextafter(kept, 1e30F);
-      const std::string message = message_of([&] {
+      const std::string message = test::message_of<Error>([&] {
         if (weight) {
           train::verify_weights(pair.replica, pair.reference, 3);
         } else {

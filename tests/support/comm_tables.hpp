@@ -77,6 +77,14 @@ inline std::vector<NamedTable> all_tables(int world_size) {
   return tables;
 }
 
+/// This rank's unshard of `table`, where `ranks_per_node` ranks share a node (all, unless said otherwise).
+inline Unshard unshard_of(Communicator& communicator, const SegmentTable& table,
+                          CollectiveAlgorithm algorithm = CollectiveAlgorithm::direct, int ranks_per_node = 1 << 20,
+                          std::int64_t block_elements = exchange_block) {
+  return prepare_unshard(algorithm, table, make_topology(communicator.size(), ranks_per_node), communicator.rank(),
+                         block_elements);
+}
+
 /// A float that tells (stream, element), with an exponent between 2^-12 and 2^12 and a sign, so that sums depend on
 /// their order.
 inline float value_at(std::uint64_t stream, std::int64_t element) {

@@ -10,19 +10,28 @@ namespace matrixfsdp::test {
 class CountAllocations {
  public:
   CountAllocations() {
-    counter() = 0;
+    total() = {};
     Kokkos::Tools::Experimental::set_allocate_data_callback(
-        [](Kokkos::Tools::SpaceHandle, const char*, const void*, std::uint64_t) { ++counter(); });
+        [](Kokkos::Tools::SpaceHandle, const char*, const void*, std::uint64_t bytes) {
+          ++total().count;
+          total().bytes += static_cast<std::int64_t>(bytes);
+        });
   }
   ~CountAllocations() { Kokkos::Tools::Experimental::set_allocate_data_callback(nullptr); }
   CountAllocations(const CountAllocations&) = delete;
   CountAllocations& operator=(const CountAllocations&) = delete;
 
-  [[nodiscard]] std::int64_t count() const { return counter(); }
+  [[nodiscard]] std::int64_t count() const { return total().count; }
+  [[nodiscard]] std::int64_t bytes() const { return total().bytes; }
 
  private:
-  static std::int64_t& counter() {
-    static std::int64_t value = 0;
+  struct Total {
+    std::int64_t count = 0;
+    std::int64_t bytes = 0;
+  };
+
+  static Total& total() {  // the hook is a plain function pointer
+    static Total value;
     return value;
   }
 };

@@ -19,6 +19,10 @@ namespace {
 
 using namespace matrixfsdp;
 
+Unshard direct(Communicator& world, const SegmentTable& table) {
+  return prepare_unshard(CollectiveAlgorithm::direct, table, make_topology(world.size(), world.size()), world.rank());
+}
+
 /// A few steps of the kind that training does.
 void work(Communicator& world, int steps) {
   const std::int64_t size = 3 * exchange_block * world.size() + 5;
@@ -27,7 +31,7 @@ void work(Communicator& world, int steps) {
   const Tensor<float> buffer = make_zeros<float>("buffer", size);
   const Tensor<float> sums = make_zeros<float>("sums", chunk);
   for (int step = 0; step < steps; ++step) {
-    gather(world, Purpose::unshard, table, sums, buffer, {"unshard", "block.0", "forward"}).wait();
+    gather(world, Purpose::unshard, direct(world, table), sums, buffer, {"unshard", "block.0", "forward"}).wait();
     fold_exchange(world, size, true, buffer, sums, {"reduce", "block.0", "backward"}).wait();
     scatter_chunks(world, table, sums, sums, {"reduce", "block.0", "backward"}).wait();
     all_gather_value(world, Purpose::clip, 1.0, {"norm exchange", "", "step"});
@@ -63,7 +67,8 @@ int end_as_told(const std::string& way, Storage& storage, int argc, char** argv)
     const SegmentTable table = even_table(100000, world.size());
     const TensorView<float> shard = view_of(storage.shard, table.shard_size(world.rank()));
     const TensorView<float> buffer = view_of(storage.buffer, table.size);
-    const Request request = gather(world, Purpose::unshard, table, shard, buffer, {"unshard", "block.1", "forward"});
+    const Request request =
+        gather(world, Purpose::unshard, direct(world, table), shard, buffer, {"unshard", "block.1", "forward"});
     throw InputError("while a prefetch is under way");
   }
   if (way == "different") return world.rank() == 0 ? exit_different : exit_ok;

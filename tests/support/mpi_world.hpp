@@ -12,4 +12,13 @@ Communicator& world();
 /// others.
 Communicator duplicate_world();
 
+/// The sum of one number of each rank, on every rank; added in the order of ranks.
+template <class T>
+T sum_over_ranks(T mine) {
+  T sum = 0;
+  for (const T value : all_gather_value(world(), Purpose::other, mine, {"sum", "", "test"}))
+    sum += value;
+  return sum;
+}
+
 }  // namespace matrixfsdp::testing

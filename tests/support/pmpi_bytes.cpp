@@ -65,9 +65,6 @@ extern "C" {
 long long matrixfsdp_pmpi_bytes() {
   return counts().bytes;
 }
-long long matrixfsdp_pmpi_sends() {
-  return counts().sends;
-}
 
 const char* matrixfsdp_pmpi_other_calls() {
   const std::lock_guard lock(counts().mutex);

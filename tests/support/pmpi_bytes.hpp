@@ -8,8 +8,6 @@ extern "C" {
 
 /// Payload bytes of all sends to other ranks so far.
 long long matrixfsdp_pmpi_bytes();
-/// Number of these sends.
-long long matrixfsdp_pmpi_sends();
 /// Names of calls that are not counted, separated by spaces; empty if there were none.
 const char* matrixfsdp_pmpi_other_calls();
 }

@@ -31,12 +31,10 @@ inline ParameterSpec fused(std::string name, Shape shape, int axis, std::vector<
 inline ModelSpec shapes_model() {
   ModelSpec model;
   UnitSpec root{"root", {}, true};
-  root.parameters.push_back(parameter("table", {1291, 10}));
-  root.parameters.back().embedding = true;
+  root.parameters.push_back(test::embedding("table", {1291, 10}));
   root.parameters.push_back(parameter("norm", {17}));
   root.parameters.back().initialization.kind = Initialization::Kind::ones;
-  root.parameters.push_back(parameter("scale", {9}));
-  root.parameters.back().frozen = true;
+  root.parameters.push_back(test::frozen("scale", {9}));
   root.parameters.push_back(parameter("nothing", {0, 8}));
   model.units.push_back(std::move(root));
   model.tied.push_back({"head", "table"});

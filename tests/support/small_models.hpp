@@ -5,27 +5,22 @@
 
 #include <matrixfsdp/plan/model_spec.hpp>
 
+#include "support/specs.hpp"
+
 /// Small models for tests of the runtime.
 namespace matrixfsdp::testing {
 
-inline ParameterSpec parameter(std::string name, Shape shape) {
-  ParameterSpec spec;
-  spec.name = std::move(name);
-  spec.shape = std::move(shape);
-  return spec;
-}
+using test::parameter;
 
 /// A kept root (one vector, one table of 3 norm blocks and a bit, one frozen vector) and `blocks` units of three
 /// matrices of different shapes, a bias, and (in block 1) a frozen matrix.
 inline ModelSpec small_model(std::int64_t blocks) {
   ModelSpec model;
   UnitSpec root{"root", {}, true};
-  root.parameters.push_back(parameter("table", {1291, 10}));
-  root.parameters.back().embedding = true;
+  root.parameters.push_back(test::embedding("table", {1291, 10}));
   root.parameters.push_back(parameter("norm", {17}));
   root.parameters.back().initialization.kind = Initialization::Kind::ones;
-  root.parameters.push_back(parameter("scale", {5}));
-  root.parameters.back().frozen = true;
+  root.parameters.push_back(test::frozen("scale", {5}));
   model.units.push_back(root);
   for (std::int64_t b = 0; b < blocks; ++b) {
     const std::string prefix = "block." + std::to_string(b) + ".";
@@ -34,10 +29,7 @@ inline ModelSpec small_model(std::int64_t blocks) {
     unit.parameters.push_back(parameter(prefix + "down", {7, 18}));
     unit.parameters.push_back(parameter(prefix + "mix", {5, 5}));
     unit.parameters.push_back(parameter(prefix + "bias", {18}));
-    if (b == 1) {
-      unit.parameters.push_back(parameter(prefix + "frozen", {6, 4}));
-      unit.parameters.back().frozen = true;
-    }
+    if (b == 1) unit.parameters.push_back(test::frozen(prefix + "frozen", {6, 4}));
     model.units.push_back(unit);
   }
   return model;

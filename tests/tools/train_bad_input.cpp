@@ -1,9 +1,11 @@
+#include <ostream>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "support/program.hpp"
+#include "support/token_shards.hpp"
 
 namespace matrixfsdp {
 namespace {
@@ -12,25 +14,19 @@ using testing::fresh_folder;
 using testing::lines_of;
 using testing::run_train;
 using testing::sample_text;
+using testing::token_shard;
 using testing::write_file;
-
-/// A token shard: 256 int32 of header, then uint16 tokens.
-std::string token_shard(std::int32_t magic, std::int32_t version, std::int32_t count,
-                        const std::vector<std::uint16_t>& tokens, const std::string& tail = "") {
-  std::vector<std::int32_t> header(256, 0);
-  header[0] = magic;
-  header[1] = version;
-  header[2] = count;
-  std::string bytes(reinterpret_cast<const char*>(header.data()), 1024);
-  bytes.append(reinterpret_cast<const char*>(tokens.data()), 2 * tokens.size());
-  return bytes + tail;
-}
 
 struct BadInput {
   std::string name;
   std::vector<std::string> arguments;  ///< FOLDER stands for the test's folder
   std::vector<std::string> said;       ///< what the line must name
 };
+
+/// Names the case in test lists, which show the bytes of the struct otherwise.
+void PrintTo(const BadInput& bad, std::ostream* out) {
+  *out << bad.name;
+}
 
 const std::vector<BadInput>& bad_inputs() {
   static const std::vector<BadInput> all = {
@@ -69,13 +65,13 @@ std::string prepared_folder(const std::string& name) {
   write_file(folder + "/text", sample_text(20000));
   write_file(folder + "/short", sample_text(600));
   write_file(folder + "/empty", "");
-  const std::vector<std::uint16_t> tokens(500, 7);
-  std::vector<std::uint16_t> large(500, 1000);
-  write_file(folder + "/version.bin", token_shard(20240520, 7, 500, tokens));
-  write_file(folder + "/magic.bin", token_shard(12345, 1, 500, tokens));
-  write_file(folder + "/odd.bin", token_shard(20240520, 1, 500, tokens, "x"));
-  write_file(folder + "/good.bin", token_shard(20240520, 1, 500, tokens));
-  write_file(folder + "/large.bin", token_shard(20240520, 1, 500, large));
+  const std::vector<std::uint32_t> tokens(500, 7);
+  const std::vector<std::uint32_t> large(500, 1000);
+  write_file(folder + "/version.bin", token_shard(tokens, 20240520, 7));
+  write_file(folder + "/magic.bin", token_shard(tokens, 12345));
+  write_file(folder + "/odd.bin", token_shard(tokens) + "x");
+  write_file(folder + "/good.bin", token_shard(tokens));
+  write_file(folder + "/large.bin", token_shard(large));
   return folder;
 }
 

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "support/program.hpp"
+#include "support/token_shards.hpp"
 
 namespace matrixfsdp {
 namespace {
@@ -100,7 +101,9 @@ TEST(TrainRun, counted_bytes_are_those_an_interposer_counts) {
     EXPECT_EQ(counted, interposed);
     EXPECT_GT(counted, 0);
     EXPECT_EQ(total["optimizer"], 0);
-    for (const auto& step : steps_of(folder + "/metrics.jsonl"))
+    const auto steps = steps_of(folder + "/metrics.jsonl");
+    EXPECT_EQ(steps.size(), 4U);
+    for (const auto& step : steps)
       EXPECT_EQ(step["bytes"]["optimizer"], 0);
   }
 }
@@ -113,7 +116,9 @@ TEST(TrainRun, every_matrix_is_orthogonalized_once_per_step) {
       const auto result = run_train(
           ranks, small_run(folder, {"--steps", "2", "--micro-batch", micro, "--metrics", folder + "/m.jsonl"}));
       ASSERT_EQ(result.exit_code, 0) << result.err;
-      for (const auto& step : steps_of(folder + "/m.jsonl"))
+      const auto steps = steps_of(folder + "/m.jsonl");
+      EXPECT_EQ(steps.size(), 2U);
+      for (const auto& step : steps)
         EXPECT_EQ(step["matrices_orthogonalized"], 12);
     }
   }
@@ -167,16 +172,10 @@ TEST(TrainRun, a_finished_run_has_nothing_left_to_do) {
 // Token shards of llm.c train too; more ranks than matrices leave spare ranks, which is legal and said.
 TEST(TrainRun, token_shards_and_spare_ranks) {
   const std::string folder = fresh_folder("shards");
-  std::string bytes(1024, '\0');
-  auto* header = reinterpret_cast<std::int32_t*>(bytes.data());
-  header[0] = 20240520;
-  header[1] = 1;
-  header[2] = 20000;
-  for (int i = 0; i < 20000; ++i) {
-    const auto token = static_cast<std::uint16_t>((i * i + i / 7) % 300);
-    bytes.append(reinterpret_cast<const char*>(&token), 2);
-  }
-  write_file(folder + "/train.bin", bytes);
+  std::vector<std::uint32_t> tokens;
+  for (std::uint32_t i = 0; i < 20000; ++i)
+    tokens.push_back((i * i + i / 7) % 300);
+  write_file(folder + "/train.bin", testing::token_shard(tokens));
   const auto result =
       run_train(8, {"--data", folder + "/train.bin", "--vocab-size", "300", "--layers", "1", "--hidden", "16",
                     "--heads", "2", "--seq-len", "16", "--batch-size", "8", "--steps", "2", "--json"});

@@ -47,7 +47,7 @@ void compare(Op op, std::int64_t m, std::int64_t k, std::int64_t gap, double alp
   EXPECT_TRUE(result.gaps_are_untouched());
 }
 
-// Case 20: odd sizes, and sizes around the tile of the mirror.
+// CASES 20: odd sizes, and sizes around the tile of the mirror.
 TYPED_TEST(LinalgSyrk, EqualsPlainLoops) {
   for (const std::int64_t m : {1, 2, 7, 17, 31, 32, 33, 63, 65, 97}) {
     for (const std::int64_t k : {1, 5, 33, 130}) {

@@ -2,6 +2,7 @@
 
 #include <matrixfsdp/core/error.hpp>
 
+#include "support/messages.hpp"
 #include "support/transformer_model.hpp"
 
 namespace matrixfsdp::test {
@@ -14,16 +15,6 @@ class NnContract : public ::testing::Test {
   nn::Transformer<float> network{shape, small_options()};
   std::vector<std::int32_t> ids = random_ids(14, 11, 1);
   Tensor<float> logits = make_tensor<float>("logits", 2 * 11);
-
-  template <class E, class F>
-  static std::string message_of(const F& f) {
-    try {
-      f();
-    } catch (const E& error) {
-      return error.what();
-    }
-    return "nothing was thrown";
-  }
 };
 
 #define EXPECT_MESSAGE(type, statement, expected) EXPECT_EQ(message_of<type>([&] { statement; }), expected)

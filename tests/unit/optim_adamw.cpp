@@ -17,13 +17,10 @@ namespace matrixfsdp {
 namespace {
 
 using test::bits_of;
+using test::doubles_of;
+using test::parameter;
 using test::Parameters;
-using test::spec_of;
 using test::values_of;
-
-std::vector<double> doubles(const TensorView<float>& view) {
-  return {view.data(), view.data() + view.extent(0)};
-}
 
 double largest_relative(const TensorView<float>& view, const std::vector<double>& expected) {
   double largest = 0.0;
@@ -36,17 +33,17 @@ double largest_relative(const TensorView<float>& view, const std::vector<double>
 
 void compare(const Shape& shape, const AdamWOptions& options, const ParameterGroup& group, double weight_decay) {
   Parameters parameters;
-  const ParameterView view = parameters.add(spec_of("w", shape), ParameterKind::tail, group);
+  const ParameterView view = parameters.add(parameter("w", shape), ParameterKind::tail, group);
   AdamW adamw(parameters.views(), options);
   reference::AdamW expected(
       {options.learning_rate * group.learning_rate_scale, weight_decay, options.beta1, options.beta2, options.epsilon},
-      doubles(view.weight));
+      doubles_of(view.weight));
   for (int step = 1; step <= 6; ++step) {
     parameters.draw_gradients(static_cast<std::uint64_t>(step), step == 4 ? 1e-3 : 1.0);
     const double gradient_scale = step == 2 ? 0.5 : 1.0;
     const double schedule = 1.0 / step;
     EXPECT_TRUE(adamw.step({gradient_scale, schedule, step}).failed.empty());
-    expected.step(doubles(view.gradient), step, gradient_scale, schedule);
+    expected.step(doubles_of(view.gradient), step, gradient_scale, schedule);
   }
   EXPECT_LT(largest_relative(view.weight, expected.weight()), 1e-5);
   EXPECT_LT(largest_relative(adamw.state().at(0).values, expected.first_moment()), 1e-5);
@@ -65,17 +62,17 @@ TEST(AdamW, EqualsTheReference) {
   compare({40}, options, {"group", 0.5, 0.2}, 0.2);
 }
 
-// Case 28, and the rule for norms and biases.
+// CASES 28, and the rule for norms and biases.
 TEST(AdamW, WeightDecayOfGroupsAndVectors) {
   AdamWOptions options;
   options.learning_rate = 0.5;
   options.weight_decay = 0.25;
   Parameters parameters;
-  const ParameterView matrix = parameters.add(spec_of("matrix", {3, 5}), ParameterKind::matrix);
-  const ParameterView vector = parameters.add(spec_of("vector", {15}), ParameterKind::tail);
-  const ParameterView scalar = parameters.add(spec_of("scalar", {}), ParameterKind::tail);
-  const ParameterView decayed = parameters.add(spec_of("decayed", {15}), ParameterKind::tail, {"some", 1.0, 0.1});
-  const ParameterView spared = parameters.add(spec_of("spared", {3, 5}), ParameterKind::tail, {"none", 1.0, 0.0});
+  const ParameterView matrix = parameters.add(parameter("matrix", {3, 5}), ParameterKind::matrix);
+  const ParameterView vector = parameters.add(parameter("vector", {15}), ParameterKind::tail);
+  const ParameterView scalar = parameters.add(parameter("scalar", {}), ParameterKind::tail);
+  const ParameterView decayed = parameters.add(parameter("decayed", {15}), ParameterKind::tail, {"some", 1.0, 0.1});
+  const ParameterView spared = parameters.add(parameter("spared", {3, 5}), ParameterKind::tail, {"none", 1.0, 0.0});
   std::vector<std::vector<float>> before;
   for (const ParameterView& view : parameters.views()) {
     test::fill(view.gradient, 0.0F);
@@ -96,7 +93,7 @@ TEST(AdamW, WeightDecayOfGroupsAndVectors) {
 
 // A tail is cut over ranks anywhere: an element's bits must not depend on where it falls in a vector loop.
 TEST(AdamW, CutsChangeNoBit) {
-  const ParameterSpec spec = spec_of("embedding", {17, 59});
+  const ParameterSpec spec = parameter("embedding", {17, 59});
   Parameters whole;
   const ParameterView view = whole.add(spec, ParameterKind::tail);
   AdamW one(whole.views(), {});
@@ -119,7 +116,7 @@ TEST(AdamW, CutsChangeNoBit) {
 
 TEST(AdamW, FirstStepMovesByTheLearningRate) {
   Parameters parameters;
-  const ParameterView view = parameters.add(spec_of("b", {4}), ParameterKind::tail);
+  const ParameterView view = parameters.add(parameter("b", {4}), ParameterKind::tail);
   test::fill(view.weight, 1.0F);
   test::fill(view.gradient, -3.0F);
   AdamWOptions options;
@@ -132,8 +129,8 @@ TEST(AdamW, FirstStepMovesByTheLearningRate) {
 TEST(AdamW, NonFiniteGradientLeavesTheSegmentUnchanged) {
   for (const float value : {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity(), 2e19F}) {
     Parameters parameters;
-    const ParameterView good = parameters.add(spec_of("good", {33}), ParameterKind::tail);
-    const ParameterView bad = parameters.add(spec_of("bad", {33}), ParameterKind::tail);
+    const ParameterView good = parameters.add(parameter("good", {33}), ParameterKind::tail);
+    const ParameterView bad = parameters.add(parameter("bad", {33}), ParameterKind::tail);
     AdamW adamw(parameters.views(), {});
     adamw.step({});
     bad.gradient.data()[32] = value;
@@ -153,7 +150,7 @@ TEST(AdamW, NonFiniteGradientLeavesTheSegmentUnchanged) {
 
 // A tail that is cut between norm blocks fails where the whole one fails: the bits do not depend on W.
 TEST(AdamW, WhatFailsDoesNotDependOnCuts) {
-  const ParameterSpec spec = spec_of("table", {3 * norm_block + 7});
+  const ParameterSpec spec = parameter("table", {3 * norm_block + 7});
   const std::int64_t size = 3 * norm_block + 7;
   Parameters parameters;
   const ParameterView whole = parameters.add(spec, ParameterKind::tail);
@@ -181,10 +178,10 @@ TEST(AdamW, WhatFailsDoesNotDependOnCuts) {
   }
 }
 
-// Cases 22 and 24
+// CASES 22 and 24
 TEST(AdamW, AllocatesNothingAndReadsGradientsOnly) {
   Parameters parameters;
-  const ParameterView view = parameters.add(spec_of("w", {30, 7}), ParameterKind::tail);
+  const ParameterView view = parameters.add(parameter("w", {30, 7}), ParameterKind::tail);
   const std::string gradient = bits_of(view.gradient);
   AdamW adamw(parameters.views(), {});
   EXPECT_EQ(adamw.workspace_bytes(), 0);
@@ -212,7 +209,7 @@ TEST(AdamW, OptionsOutOfRangeThrow) {
 
 TEST(AdamW, BrokenPreconditionsThrow) {
   Parameters parameters;
-  const ParameterSpec spec = spec_of("w", {10});
+  const ParameterSpec spec = parameter("w", {10});
   const ParameterView left = parameters.add_segment(spec, ParameterKind::tail, {0, 6});
   ParameterView right = parameters.add_segment(spec, ParameterKind::tail, {5, 10});
   right.index = left.index;

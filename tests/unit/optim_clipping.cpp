@@ -13,13 +13,13 @@ namespace matrixfsdp {
 namespace {
 
 using test::bits_of;
+using test::parameter;
 using test::Parameters;
-using test::spec_of;
 
 void add_parameters(Parameters& parameters) {
-  parameters.add(spec_of("wide", {6, 20}), ParameterKind::matrix);
-  parameters.add(spec_of("square", {9, 9}), ParameterKind::matrix);
-  parameters.add(spec_of("bias", {33}), ParameterKind::tail);
+  parameters.add(parameter("wide", {6, 20}), ParameterKind::matrix);
+  parameters.add(parameter("square", {9, 9}), ParameterKind::matrix);
+  parameters.add(parameter("bias", {33}), ParameterKind::tail);
 }
 
 std::string everything(const Parameters& parameters, Optimizer& optimizer) {
@@ -65,7 +65,7 @@ TEST(Clipping, does_not_shorten_the_update) {
   std::vector<double> lengths;
   for (const double scale : {1.0, 0x1.0p-20}) {
     Parameters parameters;
-    const ParameterView view = parameters.add(spec_of("w", {6, 20}), ParameterKind::matrix);
+    const ParameterView view = parameters.add(parameter("w", {6, 20}), ParameterKind::matrix);
     const std::vector<float> before = test::values_of(view.weight);
     make_optimizer(parameters.views(), {})->step({scale, 1.0, 1});
     lengths.push_back(moved(view, before));
@@ -77,7 +77,7 @@ TEST(Clipping, does_not_shorten_the_update) {
 // A clipped outlier does not outweigh later gradients in the momentum: 0.05 * clip * g, then decay.
 TEST(Clipping, reaches_the_momentum) {
   Parameters parameters;
-  const ParameterView view = parameters.add(spec_of("w", {3, 3}), ParameterKind::matrix);
+  const ParameterView view = parameters.add(parameter("w", {3, 3}), ParameterKind::matrix);
   test::fill(view.gradient, 1024.0F);
   Muon muon(parameters.views(), {});
   muon.step({1.0 / 1024, 1.0, 1});

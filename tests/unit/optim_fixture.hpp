@@ -12,6 +12,8 @@
 #include <matrixfsdp/core/shape.hpp>
 #include <matrixfsdp/optim/optimizer.hpp>
 
+#include "support/specs.hpp"
+
 namespace matrixfsdp::test {
 
 /// Parameters with their storage, as an optimizer sees them. Weights and gradients are drawn by name.
@@ -73,21 +75,18 @@ class Parameters {
   std::deque<Held> held_;
 };
 
-inline ParameterSpec spec_of(std::string name, Shape shape) {
-  ParameterSpec spec;
-  spec.name = std::move(name);
-  spec.shape = std::move(shape);
-  return spec;
-}
-
 /// A parameter of blocks "b0", "b1", ... along `axis`.
 inline ParameterSpec fused(std::string name, Shape shape, int axis, std::vector<std::int64_t> sizes) {
-  ParameterSpec spec = spec_of(std::move(name), std::move(shape));
+  ParameterSpec spec = parameter(std::move(name), std::move(shape));
   spec.blocks.axis = axis;
   spec.blocks.sizes = std::move(sizes);
   for (std::size_t i = 0; i < spec.blocks.sizes.size(); ++i)
     spec.blocks.names.push_back(fmt::format("b{}", i));
   return spec;
+}
+
+inline std::vector<double> doubles_of(const TensorView<float>& view) {
+  return {view.data(), view.data() + view.extent(0)};
 }
 
 inline std::vector<float> values_of(const TensorView<float>& view) {

@@ -16,15 +16,15 @@ namespace {
 
 using test::bits_of;
 using test::fused;
+using test::parameter;
 using test::Parameters;
-using test::spec_of;
 using test::values_of;
 
 void copy_elements(const TensorView<float>& from, std::int64_t begin, const TensorView<float>& to) {
   Kokkos::deep_copy(to, slice(from, begin, static_cast<std::int64_t>(to.extent(0))));
 }
 
-// Case 14: a fused matrix of row blocks gives the bits of separate parameters.
+// CASES 14: a fused matrix of row blocks gives the bits of separate parameters.
 TEST(MuonBehaviour, RowBlocksEqualSeparateParameters) {
   for (const auto& sizes : std::vector<std::vector<std::int64_t>>{{4, 4, 4}, {8, 2, 2}}) {
     Parameters together;
@@ -32,7 +32,7 @@ TEST(MuonBehaviour, RowBlocksEqualSeparateParameters) {
     Parameters apart;
     std::int64_t row = 0;
     for (const std::int64_t size : sizes) {
-      const ParameterView part = apart.add(spec_of(fmt::format("p{}", row), {size, 4}), ParameterKind::matrix);
+      const ParameterView part = apart.add(parameter(fmt::format("p{}", row), {size, 4}), ParameterKind::matrix);
       copy_elements(view.weight, row * 4, part.weight);
       copy_elements(view.gradient, row * 4, part.gradient);
       row += size;
@@ -50,12 +50,12 @@ TEST(MuonBehaviour, RowBlocksEqualSeparateParameters) {
   }
 }
 
-// Case 21: the norm is per matrix. A head that is 100 times as large does not shrink the update of the other.
+// CASES 21: the norm is per matrix. A head that is 100 times as large does not shrink the update of the other.
 TEST(MuonBehaviour, BatchIsNormalisedPerMatrix) {
   Parameters small;
-  const ParameterView plain = small.add(spec_of("heads", {2, 6, 8}), ParameterKind::matrix);
+  const ParameterView plain = small.add(parameter("heads", {2, 6, 8}), ParameterKind::matrix);
   Parameters large;
-  const ParameterView scaled = large.add(spec_of("heads", {2, 6, 8}), ParameterKind::matrix);
+  const ParameterView scaled = large.add(parameter("heads", {2, 6, 8}), ParameterKind::matrix);
   for (int i = 48; i < 96; ++i)
     scaled.gradient.data()[i] *= 100.0F;
   Muon(small.views(), {}).step({});
@@ -65,11 +65,11 @@ TEST(MuonBehaviour, BatchIsNormalisedPerMatrix) {
     EXPECT_NEAR(plain.weight.data()[i], scaled.weight.data()[i], 1e-5);
 }
 
-// Case 17
+// CASES 17
 TEST(MuonBehaviour, UpdateDoesNotDependOnTheScaleOfTheGradient) {
   const auto weights_after = [](double factor, double gradient_scale) {
     Parameters parameters;
-    const ParameterView view = parameters.add(spec_of("w", {20, 31}), ParameterKind::matrix);
+    const ParameterView view = parameters.add(parameter("w", {20, 31}), ParameterKind::matrix);
     Muon muon(parameters.views(), {});
     for (int step = 1; step <= 3; ++step) {
       parameters.draw_gradients(static_cast<std::uint64_t>(step), factor);
@@ -86,10 +86,10 @@ TEST(MuonBehaviour, UpdateDoesNotDependOnTheScaleOfTheGradient) {
     EXPECT_NEAR(tiny[i], values[i], 2e-6);
 }
 
-// Case 18
+// CASES 18
 TEST(MuonBehaviour, ZeroGradientGivesZeroUpdateAndWeightDecay) {
   Parameters parameters;
-  const ParameterView view = parameters.add(spec_of("w", {7, 5}), ParameterKind::matrix);
+  const ParameterView view = parameters.add(parameter("w", {7, 5}), ParameterKind::matrix);
   test::fill(view.gradient, 0.0F);
   const std::vector<float> before = values_of(view.weight);
   MuonOptions options;
@@ -104,11 +104,11 @@ TEST(MuonBehaviour, ZeroGradientGivesZeroUpdateAndWeightDecay) {
   EXPECT_EQ(values_of(muon.state().at(0).values), std::vector<float>(35, 0.0F));
 }
 
-// Case 19: without Nesterov the direction is the momentum; its normalisation must not reach the state.
+// CASES 19: without Nesterov the direction is the momentum; its normalisation must not reach the state.
 TEST(MuonBehaviour, MomentumIsTheAverageOfGradients) {
   for (const bool nesterov : {false, true}) {
     Parameters parameters;
-    const ParameterView view = parameters.add(spec_of("w", {9, 14}), ParameterKind::matrix);
+    const ParameterView view = parameters.add(parameter("w", {9, 14}), ParameterKind::matrix);
     MuonOptions options;
     options.nesterov = nesterov;
     options.momentum = 0.75;
@@ -128,10 +128,10 @@ TEST(MuonBehaviour, MomentumIsTheAverageOfGradients) {
   }
 }
 
-// Case 24
+// CASES 24
 TEST(MuonBehaviour, GradientsAreUnchanged) {
   Parameters parameters;
-  parameters.add(spec_of("a", {6, 20}), ParameterKind::matrix);
+  parameters.add(parameter("a", {6, 20}), ParameterKind::matrix);
   parameters.add(fused("b", {20, 6}, 1, {2, 4}), ParameterKind::matrix);
   std::vector<std::string> before;
   for (const ParameterView& view : parameters.views())
@@ -145,12 +145,12 @@ TEST(MuonBehaviour, GradientsAreUnchanged) {
   }
 }
 
-// Case 22
+// CASES 22
 TEST(MuonBehaviour, WorkspaceIsFlatOverTwoHundredSteps) {
   Parameters parameters;
-  parameters.add(spec_of("a", {6, 20}), ParameterKind::matrix);
-  parameters.add(spec_of("b", {12, 12}), ParameterKind::matrix);
-  parameters.add(spec_of("c", {2, 18, 5}), ParameterKind::matrix);
+  parameters.add(parameter("a", {6, 20}), ParameterKind::matrix);
+  parameters.add(parameter("b", {12, 12}), ParameterKind::matrix);
+  parameters.add(parameter("c", {2, 18, 5}), ParameterKind::matrix);
   Muon muon(parameters.views(), {});
   const std::int64_t direction = 4 * 180;     // the largest parameter
   const std::int64_t iterate = 4 * 144;       // the largest matrix
@@ -168,9 +168,9 @@ TEST(MuonBehaviour, WorkspaceIsFlatOverTwoHundredSteps) {
 TEST(MuonBehaviour, NonFiniteDirectionLeavesTheWholeParameterUnchanged) {
   for (const float value : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     Parameters parameters;
-    const ParameterView good = parameters.add(spec_of("good", {6, 8}), ParameterKind::matrix);
+    const ParameterView good = parameters.add(parameter("good", {6, 8}), ParameterKind::matrix);
     const ParameterView bad = parameters.add(fused("bad", {12, 8}, 0, {4, 4, 4}), ParameterKind::matrix);
-    const ParameterView last = parameters.add(spec_of("last", {3, 3}), ParameterKind::matrix);
+    const ParameterView last = parameters.add(parameter("last", {3, 3}), ParameterKind::matrix);
     Muon muon(parameters.views(), {});
     muon.step({1.0, 1.0, 1});
     const std::string weight = bits_of(bad.weight);
@@ -190,7 +190,7 @@ TEST(MuonBehaviour, NonFiniteDirectionLeavesTheWholeParameterUnchanged) {
 
 TEST(MuonBehaviour, OverflowOfTheScaledGradientFails) {
   Parameters parameters;
-  const ParameterView view = parameters.add(spec_of("w", {3, 4}), ParameterKind::matrix);
+  const ParameterView view = parameters.add(parameter("w", {3, 4}), ParameterKind::matrix);
   Muon muon(parameters.views(), {});
   view.gradient.data()[0] = 3e38F;
   const std::string before = bits_of(view.weight);
@@ -203,7 +203,8 @@ TEST(MuonBehaviour, OverflowOfTheScaledGradientFails) {
 TEST(MuonBehaviour, StepCountsWhatThePlanCounts) {
   Parameters parameters;
   std::int64_t expected = 0;
-  for (const ParameterSpec& spec : {spec_of("a", {6, 20}), spec_of("b", {3, 9, 5}), fused("c", {12, 12}, 1, {5, 7})}) {
+  for (const ParameterSpec& spec :
+       {parameter("a", {6, 20}), parameter("b", {3, 9, 5}), fused("c", {12, 12}, 1, {5, 7})}) {
     parameters.add(spec, ParameterKind::matrix);
     expected += step_flops(spec, {NewtonSchulzAlgorithm::automatic, 5, false});
   }
@@ -212,9 +213,9 @@ TEST(MuonBehaviour, StepCountsWhatThePlanCounts) {
 
 TEST(MuonBehaviour, StateRestoresARun) {
   Parameters first;
-  first.add(spec_of("w", {10, 12}), ParameterKind::matrix);
+  first.add(parameter("w", {10, 12}), ParameterKind::matrix);
   Parameters second;
-  second.add(spec_of("w", {10, 12}), ParameterKind::matrix);
+  second.add(parameter("w", {10, 12}), ParameterKind::matrix);
   Muon original(first.views(), {});
   for (int step = 1; step <= 2; ++step)
     original.step({1.0, 1.0, step});
@@ -228,7 +229,7 @@ TEST(MuonBehaviour, StateRestoresARun) {
 
 TEST(MuonBehaviour, BrokenPreconditionsThrow) {
   Parameters parameters;
-  ParameterView view = parameters.add(spec_of("w", {4, 6}), ParameterKind::matrix);
+  ParameterView view = parameters.add(parameter("w", {4, 6}), ParameterKind::matrix);
   const auto make = [](const ParameterView& changed) { Muon({changed}, {}); };
   ParameterView tail = view;
   tail.kind = ParameterKind::tail;

@@ -14,15 +14,15 @@ namespace matrixfsdp {
 namespace {
 
 using test::bits_of;
+using test::parameter;
 using test::Parameters;
-using test::spec_of;
 
 Parameters model() {
   Parameters parameters;
-  parameters.add(spec_of("embedding", {20, 6}), ParameterKind::tail);
-  parameters.add(spec_of("query", {6, 6}), ParameterKind::matrix);
-  parameters.add(spec_of("bias", {6}), ParameterKind::tail);
-  parameters.add(spec_of("up", {24, 6}), ParameterKind::matrix);
+  parameters.add(parameter("embedding", {20, 6}), ParameterKind::tail);
+  parameters.add(parameter("query", {6, 6}), ParameterKind::matrix);
+  parameters.add(parameter("bias", {6}), ParameterKind::tail);
+  parameters.add(parameter("up", {24, 6}), ParameterKind::matrix);
   return parameters;
 }
 
@@ -36,11 +36,11 @@ std::vector<std::string> keys(Optimizer& optimizer) {
   return keys;
 }
 
-// Case 35: the keys exist from construction and stay.
+// CASES 35: the keys exist from construction and stay.
 TEST(Routing, StateIsThatOfBothInCanonicalOrder) {
   const Parameters parameters = model();
   std::vector<ParameterView> views = parameters.views();
-  std::swap(views[0], views[3]);  // registration order does not matter (case 39)
+  std::swap(views[0], views[3]);  // registration order does not matter (CASES 39)
   const auto optimizer = make_optimizer(views, {});
   const std::vector<std::string> expected{"embedding/first_moment", "embedding/second_moment", "query/momentum",
                                           "bias/first_moment",      "bias/second_moment",      "up/momentum"};
@@ -80,7 +80,7 @@ TEST(Routing, EachClassIsSteppedByItsOptimizer) {
   }
 }
 
-// Case 29: the schedule scales each optimizer from its own base, and the base stays what it is.
+// CASES 29: the schedule scales each optimizer from its own base, and the base stays what it is.
 TEST(Routing, BothLearningRatesAreScheduledFromTheirOwnBase) {
   const Parameters scheduled = model();
   const Parameters halved = model();
@@ -112,7 +112,7 @@ TEST(Routing, ScheduleOfZeroMovesNothingButState) {
   EXPECT_NE(optimizer->state()[2].values.data()[0], 0.0F);
 }
 
-// Cases 5 and 36: an empty class, and a rank that owns nothing at all.
+// CASES 5 and 36: an empty class, and a rank that owns nothing at all.
 TEST(Routing, EmptyClassesAreLegal) {
   const std::vector<ParameterView> none;
   const auto empty = make_optimizer(none, {});
@@ -136,11 +136,11 @@ TEST(Routing, EmptyClassesAreLegal) {
   EXPECT_EQ(tails->workspace_bytes(), 0);
 }
 
-// Case 7: no elements, kept in the state.
+// CASES 7: no elements, kept in the state.
 TEST(Routing, ParameterWithoutElementsKeepsItsKeys) {
   Parameters parameters;
-  parameters.add(spec_of("nothing", {0, 8}), ParameterKind::tail);
-  parameters.add(spec_of("w", {4, 8}), ParameterKind::matrix);
+  parameters.add(parameter("nothing", {0, 8}), ParameterKind::tail);
+  parameters.add(parameter("w", {4, 8}), ParameterKind::matrix);
   const auto optimizer = make_optimizer(parameters.views(), {});
   EXPECT_TRUE(optimizer->step({}).failed.empty());
   EXPECT_EQ(keys(*optimizer),

@@ -9,23 +9,16 @@
 #include <matrixfsdp/orthogonalize/newton_schulz.hpp>
 
 #include "support/matrices.hpp"
+#include "support/polynomials.hpp"
 
 // Against U p(sigma / ||G||) V^T from a Jacobi SVD in double.
 namespace matrixfsdp {
 namespace {
 
 using reference::Dense;
+using test::steps_of;
 using test::Strided;
 using Algorithm = NewtonSchulzAlgorithm;
-
-reference::Steps steps_of(const QuinticSequence& sequence, int count) {
-  reference::Steps steps;
-  for (int step = 0; step < count; ++step) {
-    const Quintic& p = sequence.at(step);
-    steps.push_back({p.a, p.b, p.c});
-  }
-  return steps;
-}
 
 template <class T>
 Dense run(const Dense& input, Algorithm algorithm, const char* coefficients, int steps = 0) {
@@ -57,7 +50,7 @@ std::vector<double> geometric(std::int64_t count, double condition) {
 }
 
 using Extents = std::pair<std::int64_t, std::int64_t>;
-// Case 20: odd sizes among them.
+// CASES 20: odd sizes among them.
 const std::vector<Extents> shapes{{64, 256}, {256, 64}, {48, 48}, {33, 17}, {17, 33}, {1, 1}, {1, 40}, {40, 1}, {2, 3}};
 const std::vector<const char*> sequences{"polar-express", "keller-jordan", "you", "polar-express-8"};
 

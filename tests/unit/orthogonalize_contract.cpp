@@ -75,7 +75,7 @@ TEST(OrthogonalizeContract, InPlaceHasTheSameBits) {
   }
 }
 
-// Case 14: a block of columns or rows inside a larger matrix gives the bits that it gives alone.
+// CASES 14: a block of columns or rows inside a larger matrix gives the bits that it gives alone.
 TEST(OrthogonalizeContract, StrideChangesNoBit) {
   NewtonSchulzWorkspace<float> workspace;
   for (const auto& [rows, cols] : std::vector<std::pair<int, int>>{{18, 40}, {41, 19}, {25, 25}, {1, 30}, {30, 1}}) {
@@ -93,7 +93,7 @@ TEST(OrthogonalizeContract, StrideChangesNoBit) {
   }
 }
 
-// Case 22
+// CASES 22
 TEST(OrthogonalizeContract, WorkspaceGrowsOnlyAndIsCounted) {
   NewtonSchulzWorkspace<float> workspace;
   EXPECT_EQ(workspace.bytes(), 0);

@@ -12,7 +12,7 @@
 
 #include "support/matrices.hpp"
 
-// Cases 17 and 18: the answer does not depend on the scale, and degenerate inputs have one.
+// CASES 17 and 18: the answer does not depend on the scale, and degenerate inputs have one.
 namespace matrixfsdp {
 namespace {
 

@@ -273,7 +273,7 @@ TEST(PlanBalance, large_packed_tails_come_first) {
   const Plan plan = plan_with(model, 4, Policy::balanced, TailPlacement::packed);
   const PlanReport figures = report(model, plan, {});
   for (const RankLoad& rank : figures.ranks)
-    EXPECT_EQ(rank.matrices == 6, true) << "one matrix of each block, as W >= 4 demands";
+    EXPECT_EQ(rank.matrices, 6) << "one matrix of each block, as W >= 4 demands";
   const PlanReport scope = report(model, plan_with(model, 4, Policy::scope, TailPlacement::packed), {});
   EXPECT_EQ(scope.ranks[0].owned_bytes, 16 * 24 * 4096) << "the table's rank gets nothing else";
   EXPECT_EQ(scope.ranks[1].matrices, 8);

@@ -11,27 +11,11 @@
 #include <matrixfsdp/plan/planner.hpp>
 #include <matrixfsdp/plan/report.hpp>
 
+#include "support/messages.hpp"
+#include "support/specs.hpp"
+
 /// Models and measures for the tests of plan.
 namespace matrixfsdp::test {
-
-inline ParameterSpec parameter(std::string name, Shape shape) {
-  ParameterSpec spec;
-  spec.name = std::move(name);
-  spec.shape = std::move(shape);
-  return spec;
-}
-
-inline ParameterSpec frozen(std::string name, Shape shape) {
-  ParameterSpec spec = parameter(std::move(name), std::move(shape));
-  spec.frozen = true;
-  return spec;
-}
-
-inline ParameterSpec embedding(std::string name, Shape shape) {
-  ParameterSpec spec = parameter(std::move(name), std::move(shape));
-  spec.embedding = true;
-  return spec;
-}
 
 inline ModelSpec one_unit(std::vector<ParameterSpec> parameters) {
   ModelSpec model;
@@ -122,16 +106,5 @@ inline Plan plan_with(const ModelSpec& model, int world_size, Policy policy,
 constexpr Policy all_policies[] = {Policy::role, Policy::scope, Policy::cost, Policy::balanced};
 constexpr TailPlacement all_tail_placements[] = {TailPlacement::automatic, TailPlacement::packed,
                                                  TailPlacement::spread};
-
-/// What `action` throws as E, or a failure text.
-template <class E, class Action>
-std::string message_of(const Action& action) {
-  try {
-    action();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "(nothing was thrown)";
-}
 
 }  // namespace matrixfsdp::test

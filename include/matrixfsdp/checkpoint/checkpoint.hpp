@@ -12,11 +12,13 @@
 /// Checkpoints of sharded runs: FOLDER/step_00000012 with one HDF5 file per rank that holds something and a manifest
 /// (io/FORMAT.md). Names are the model's: any W and any plan reads what any other has written. All functions here are
 /// collective over the communicator of the model, and fail alike on all ranks: InputError where the user named or
-/// changed the wrong thing, IoError where the disk failed or a file is damaged.
+/// changed the wrong thing, IoError where the disk failed or a file is damaged, CommunicationError where ranks disagree
+/// about what to do or one has not come within the deadline.
 namespace matrixfsdp::io {
 
 struct SaveOptions {
-  int keep_last = 3;  ///< checkpoints that stay, this one included; older ones are removed. 0: all stay
+  /// Checkpoints that stay, this one included; older ones are removed. 0: all stay. Less: ContractError.
+  int keep_last = 3;
   std::chrono::milliseconds deadline = std::chrono::minutes(30);  ///< of waiting for ranks that still write
 };
 

@@ -5,6 +5,7 @@
 #include <mpi.h>
 
 #include <matrixfsdp/comm/communicator.hpp>
+#include <matrixfsdp/plan/topology.hpp>
 
 /// The factory's name says who owns the MPI communicator.
 namespace matrixfsdp::mpi {
@@ -24,6 +25,10 @@ Communicator split(MPI_Comm comm, int color, int key, std::chrono::milliseconds 
 
 /// Over the ranks of `communicator`, with its deadline: messages and byte counts of its own.
 Communicator duplicate(const Communicator& communicator);
+
+/// Which ranks of `communicator` share a node's memory (MPI_COMM_TYPE_SHARED). Collective; all ranks meet within the
+/// communicator's deadline first, then MPI_Comm_split_type blocks for as long as it takes.
+Topology topology_of(Communicator& communicator);
 
 /// "MPICH 4.0.2": the library that this process runs with. May be called before MPI is started.
 std::string library_description();

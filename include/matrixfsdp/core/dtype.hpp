@@ -8,10 +8,11 @@ namespace matrixfsdp {
 /// Element types that are stored, sent or computed with.
 enum class DType { float32, float64, bfloat16 };
 
-/// Bytes of one element.
+/// Bytes of one element. Throws ContractError for a value outside of the enumeration.
 std::size_t size_of(DType dtype);
 
-/// "float32", "float64" or "bfloat16": the names used by options, checkpoints and JSON.
+/// "float32", "float64" or "bfloat16": the names used by options, checkpoints and JSON. Throws ContractError as
+/// size_of.
 std::string_view name_of(DType dtype);
 
 /// Inverse of name_of. Throws InputError for any other name.

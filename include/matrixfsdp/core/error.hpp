@@ -36,8 +36,8 @@ class IoError : public Error {
   using Error::Error;
 };
 
-/// Throws ContractError with `message` unless `condition` holds. Use for preconditions; build the message with
-/// fmt::format only where the check is not in a hot loop.
+/// Throws ContractError with `message` unless `condition` holds. For preconditions whose message names no value; one
+/// that does is built behind an `if`, so that a check that holds costs nothing.
 inline void require(bool condition, const char* message) {
   if (!condition) throw ContractError(message);
 }

@@ -21,7 +21,7 @@ constexpr std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> count
   return counter;
 }
 
-/// 64-bit FNV-1a of a name: the stream id of everything that is random "per name".
+/// 64-bit FNV-1a (Fowler, Noll, Vo) of the bytes of a name: the stream id of everything that is random "per name".
 constexpr std::uint64_t stream_of(std::string_view name) {
   std::uint64_t hash = 0xcbf29ce484222325ULL;
   for (const char c : name)
@@ -49,14 +49,14 @@ class CounterRandom {
     return static_cast<double>(bits >> 11) * 0x1.0p-53;
   }
 
-  /// Uniform integer in [0, bound), bound > 0 (bias below bound / 2^64).
+  /// Uniform integer in [0, bound) (bias below bound / 2^64); 0 for a bound of 0.
   [[nodiscard]] constexpr std::uint64_t below(std::uint64_t index, std::uint64_t bound) const {
     const auto w = words(index);
     const std::uint64_t bits = (std::uint64_t{w[0]} << 32) | w[1];
     return static_cast<std::uint64_t>((static_cast<uint128>(bits) * bound) >> 64);
   }
 
-  /// Standard normal by Box and Muller (1958), cosine branch, in double.
+  /// Standard normal by Box and Muller (1958), cosine branch, in double; |x| < 6.7, the most that 32 bits give.
   [[nodiscard]] double normal(std::uint64_t index) const {
     const auto w = words(index);
     const double u = (static_cast<double>(w[0]) + 1.0) * 0x1.0p-32;  // in (0, 1]

@@ -26,7 +26,7 @@ struct Interval {
   friend constexpr bool operator==(const Interval&, const Interval&) = default;
 };
 
-/// Common part of two intervals; {0, 0} where there is none.
+/// Common part of two intervals; {0, 0} where there is none (an interval that ends before it begins is empty).
 constexpr Interval intersect(Interval a, Interval b) {
   const Interval common{a.begin > b.begin ? a.begin : b.begin, a.end < b.end ? a.end : b.end};
   return common.empty() ? Interval{} : common;

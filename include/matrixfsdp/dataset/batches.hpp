@@ -22,7 +22,7 @@ class Batches {
   [[nodiscard]] std::int64_t offset(std::int64_t step, std::int64_t index) const;
 
   /// sequence_length + 1 tokens: inputs are all but the last, targets all but the first. Throws InputError for a token
-  /// outside the vocabulary (file, position, token, vocabulary).
+  /// outside the vocabulary (file, position, token, vocabulary), ContractError as offset.
   [[nodiscard]] std::vector<std::int32_t> sequence(std::int64_t step, std::int64_t index) const;
 
  private:
@@ -35,7 +35,7 @@ class Batches {
 /// Validation sequences: nothing is random, so that losses of different steps and runs compare.
 class EvenWindows {
  public:
-  /// As Batches.
+  /// As Batches, with its errors.
   EvenWindows(TokenRange range, std::int64_t sequence_length, std::int64_t vocabulary);
 
   /// First token of sequence k of n: floor(k * starts / n), with starts = the positions that a sequence may start at:
@@ -43,7 +43,7 @@ class EvenWindows {
   /// unless 0 <= k < n < 2^31.
   [[nodiscard]] std::int64_t offset(std::int64_t k, std::int64_t n) const;
 
-  /// As Batches::sequence.
+  /// As Batches::sequence; ContractError as offset.
   [[nodiscard]] std::vector<std::int32_t> sequence(std::int64_t k, std::int64_t n) const;
 
  private:

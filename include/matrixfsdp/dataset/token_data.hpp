@@ -40,10 +40,12 @@ class TokenData {
   [[nodiscard]] TokenFormat format() const;
   [[nodiscard]] bool is_text() const { return format() == TokenFormat::text; }
 
-  /// Tokens [begin, begin + tokens.size()), across files. Throws ContractError outside [0, size()).
+  /// Tokens [begin, begin + tokens.size()), across files. Throws ContractError outside [0, size()). A uint32 token
+  /// beyond 2^31 - 1 comes out negative.
   void read(std::int64_t begin, std::span<std::int32_t> tokens) const;
 
-  /// Which file holds a token: "FILE, token 17" (17 within the file). For messages.
+  /// Which file holds a token: "FILE, token 17" (17 within the file). For messages. Throws ContractError outside
+  /// [0, size()).
   [[nodiscard]] std::string locate(std::int64_t position) const;
 
   /// Everything.
@@ -82,12 +84,13 @@ struct TokenSplit {
 };
 
 /// Holds out the last `fraction` of the tokens for validation; at least one sequence (`sequence_length` + 1 tokens).
-/// Throws InputError unless 0 < fraction < 1 and both parts have at least one sequence.
+/// Throws InputError unless 0 < fraction < 1 and both parts have at least one sequence, ContractError for a
+/// sequence_length below 1.
 TokenSplit hold_out(const TokenData& data, double fraction, std::int64_t sequence_length);
 
 /// Entropy of the token frequencies of the range, in nats per token: the loss that a model reaches which ignores
 /// context. Exact: reads every token once, so it also checks them all against the model's `vocabulary` (InputError with
-/// file, position, token, vocabulary). 0 for an empty range.
+/// file, position, token, vocabulary). 0 for an empty range. Throws ContractError for a vocabulary below 1.
 double unigram_entropy(const TokenRange& range, std::int64_t vocabulary);
 
 }  // namespace matrixfsdp::io

@@ -8,6 +8,7 @@
 
 #include <matrixfsdp/comm/communicator.hpp>
 #include <matrixfsdp/parameter/parameter_view.hpp>
+#include <matrixfsdp/plan/collective.hpp>
 #include <matrixfsdp/plan/plan.hpp>
 
 namespace matrixfsdp {
@@ -29,7 +30,8 @@ struct ShardedModelOptions {
   int prefetch = 1;  ///< units unsharded ahead of the one that computes; 0: none
   Accumulation accumulation = Accumulation::chunks;
   std::int64_t passes = 1;  ///< per step; fixed, so that running sums are allocated once
-  std::uint64_t seed = 1;   ///< of the initial weights
+  CollectiveAlgorithm collective = CollectiveAlgorithm::direct;  ///< of unshard; the bits do not depend on it
+  std::uint64_t seed = 1;                                        ///< of the initial weights
 };
 
 /// Bytes this rank holds now, by use (float32 unless said otherwise).
@@ -73,8 +75,6 @@ class ShardedModel {
   [[nodiscard]] const Plan& plan() const;
   [[nodiscard]] Communicator& communicator() const;
   [[nodiscard]] std::size_t unit_count() const;
-  /// Throws InputError for a name that no unit has.
-  [[nodiscard]] std::size_t unit_index(const std::string& name) const;
 
   /// Makes the unit's weights available and counts one use; starts prefetching the next units of `phase`. Throws
   /// ContractError when its storage is still in use by another unit (both names).

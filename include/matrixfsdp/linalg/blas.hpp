@@ -5,24 +5,28 @@
 
 #include <matrixfsdp/tensor/tensor.hpp>
 
-/// The one seam over BLAS. All matrices are row-major. A call with no elements in the result does nothing.
+/// The one seam over BLAS. All matrices are row-major. A call with no elements in the result does nothing, and a
+/// product is complete when the call returns. Throws ContractError for extents that do not fit each other, and for an
+/// extent or stride beyond int, which BLAS counts in. Unchecked: strides are at least the columns (BLAS leaves C as it
+/// was otherwise), and C overlaps neither A nor B.
 namespace matrixfsdp::linalg {
 
 enum class Op { none, transpose };
 
 /// C <- alpha op(A) op(B) + beta C, with op(A) m x k, op(B) k x n, C m x n. beta = 0 overwrites C (NaN included).
-/// 2 m n k FLOPs. Throws ContractError for extents that do not fit. T is float or double.
+/// 2 m n k FLOPs. T is float or double.
 template <class T>
 void gemm(Op op_a, Op op_b, T alpha, MatrixView<const std::type_identity_t<T>> a,
           MatrixView<const std::type_identity_t<T>> b, T beta, MatrixView<std::type_identity_t<T>> c);
 
-/// C <- alpha op(A) op(A)^T + beta C, C symmetric m x m. One triangle is computed (m (m + 1) k FLOPs) and mirrored, so
-/// C is exactly symmetric.
+/// C <- alpha op(A) op(A)^T + beta C, with op(A) m x k, C m x m. One triangle is computed (m (m + 1) k FLOPs) and
+/// mirrored, so C is exactly symmetric; of what C held only its lower triangle is read. T is float or double.
 template <class T>
 void syrk(Op op_a, T alpha, MatrixView<const std::type_identity_t<T>> a, T beta, MatrixView<std::type_identity_t<T>> c);
 
 /// Threads that each following product uses in this process. The bits of a product depend on it (edge tiles of OpenBLAS
 /// do), so it is a setting of the run and never derived from W. A BLAS without such a call keeps its own setting.
+/// Throws ContractError for less than one.
 void set_threads(int threads);
 
 /// "OpenBLAS 0.3.21 ...": for --version.

@@ -5,8 +5,10 @@
 #include <matrixfsdp/nn/products.hpp>
 #include <matrixfsdp/tensor/tensor.hpp>
 
+/// What is unchecked, and what T is: see activation.hpp.
 namespace matrixfsdp::nn {
 
+/// All extents are positive, and kv_heads divides heads (unchecked: Transformer checks).
 struct AttentionShape {
   std::int64_t sequences = 1;
   std::int64_t sequence_length = 0;
@@ -25,14 +27,16 @@ struct AttentionShape {
 /// Causal attention, softmax(q k^T / sqrt(head_dimension)) v, head by head and query block by query block against the
 /// keys up to the end of the block: no array (heads, tokens, tokens) exists. `qkv` is tokens x qkv_width, `out` tokens
 /// x heads * head_dimension. `log_sum` (sequences * heads * sequence_length) keeps the log of each row's sum of
-/// exponentials.
+/// exponentials. `scratch` holds scratch_elements(). (Vaswani et al. 2017, section 3.2.1; query groups: Ainslie et al.
+/// 2023.)
 template <class T>
 void attention_forward(const AttentionShape& shape, MatrixView<const std::type_identity_t<T>> qkv,
                        MatrixView<std::type_identity_t<T>> out, TensorView<T> log_sum, TensorView<T> scratch,
                        Products& products);
 
-/// Computes the probabilities of each block again (recomputation in the FLOP count) and overwrites `dqkv`. `delta`:
-/// scratch like log_sum. (Dao 2023, FlashAttention-2, section 3.1.2, has the formulas.)
+/// Computes the probabilities of each block again (recomputation in the FLOP count) and overwrites `dqkv`. `qkv`, `out`
+/// and `log_sum` are those of the forward pass, `dout` is like out, `dqkv` like qkv; `delta`: scratch like log_sum.
+/// (Dao 2023, FlashAttention-2, section 3.1.2, has the formulas.)
 template <class T>
 void attention_backward(const AttentionShape& shape, MatrixView<const std::type_identity_t<T>> qkv,
                         MatrixView<const std::type_identity_t<T>> out, TensorView<T> log_sum,

@@ -2,10 +2,12 @@
 
 #include <matrixfsdp/tensor/tensor.hpp>
 
+/// What is unchecked, and what T is: see activation.hpp.
 namespace matrixfsdp::nn {
 
 /// y = (x - mean(x)) / sqrt(variance(x) + 1e-5) * weight + bias, row by row (Ba, Kiros, Hinton 2016). Keeps mean and
-/// 1 / sqrt(...) of each row for the backward pass. T is float or double, here and in the other layers.
+/// 1 / sqrt(...) of each row for the backward pass. x, y: rows x cols, cols >= 1; weight, bias: cols; mean,
+/// inverse_deviation: rows.
 template <class T>
 void layer_norm_forward(MatrixView<const std::type_identity_t<T>> x, TensorView<T> weight, TensorView<T> bias,
                         MatrixView<std::type_identity_t<T>> y, TensorView<T> mean, TensorView<T> inverse_deviation);
@@ -15,8 +17,8 @@ template <class T>
 void layer_norm_apply(MatrixView<const std::type_identity_t<T>> x, TensorView<T> weight, TensorView<T> bias,
                       TensorView<T> mean, TensorView<T> inverse_deviation, MatrixView<std::type_identity_t<T>> y);
 
-/// dx = residual + gradient of x; `residual` may be dx itself, or have no data (zero). Adds to the gradients of weight
-/// and bias; an empty one is skipped.
+/// dx = residual + gradient of x; `residual` may be dx itself, or have no data (zero); dy and dx are like x. Adds to
+/// the gradients of weight and bias; an empty one is skipped.
 template <class T>
 void layer_norm_backward(MatrixView<const std::type_identity_t<T>> x, TensorView<T> weight, TensorView<T> mean,
                          TensorView<T> inverse_deviation, MatrixView<const std::type_identity_t<T>> dy,

@@ -3,7 +3,9 @@
 #include <matrixfsdp/nn/products.hpp>
 #include <matrixfsdp/tensor/tensor.hpp>
 
-/// Linear maps with weights (out features, in features).
+/// Linear maps with weights (out features, in features): x and dx are rows x in, y, dy and residual rows x out, a bias
+/// has `out` elements. Extents of products that do not fit throw ContractError (as linalg::gemm); sizes of biases,
+/// residual and gradients are unchecked. T: see activation.hpp.
 namespace matrixfsdp::nn {
 
 /// y = x W^T + bias; an empty bias is none.
@@ -18,7 +20,7 @@ void linear_residual_forward(MatrixView<const std::type_identity_t<T>> x,
                              MatrixView<const std::type_identity_t<T>> residual, MatrixView<std::type_identity_t<T>> y,
                              Products& products);
 
-/// dx = dy W
+/// dx = dy W, overwritten.
 template <class T>
 void linear_input_gradient(MatrixView<const std::type_identity_t<T>> dy,
                            MatrixView<const std::type_identity_t<T>> weight, MatrixView<std::type_identity_t<T>> dx,

@@ -13,12 +13,12 @@ namespace matrixfsdp::nn {
 /// whether anybody polls.
 class Products {
  public:
-  /// C <- alpha op(A) op(B) + beta C, as linalg::gemm. T is float or double.
+  /// C <- alpha op(A) op(B) + beta C, as linalg::gemm, with its errors. T is float or double.
   template <class T>
   void multiply(linalg::Op op_a, linalg::Op op_b, T alpha, MatrixView<const std::type_identity_t<T>> a,
                 MatrixView<const std::type_identity_t<T>> b, T beta, MatrixView<std::type_identity_t<T>> c);
 
-  /// Called after every piece. May be empty.
+  /// Called after every piece. May be empty; what it throws passes through multiply.
   void set_poll(std::function<void()> poll) { poll_ = std::move(poll); }
   void poll() const {
     if (poll_) poll_();

@@ -23,19 +23,25 @@ struct TransformerOptions {
 /// tensors of one unsharded unit, in the order of transformer_model. All sums have a fixed order, so the bits of a
 /// micro-batch depend on nothing but its tokens and the weights. T is float or double.
 ///
-/// One pass: embed, block_forward(0 .. L-1), loss_forward_backward, block_backward(L-1 .. 0), embed_backward.
+/// One pass: embed, block_forward(0 .. L-1), loss_forward_backward, block_backward(L-1 .. 0), embed_backward. Every
+/// call throws ContractError, and names the call, where it comes out of this order; for tensors of another number or
+/// size than the unit's; and for another number of ids than micro_batch * sequence_length. Ids outside [0, vocabulary)
+/// are an InputError that names position, id and limit.
 template <class T>
 class Transformer {
  public:
+  /// Allocates everything. Throws InputError for an invalid shape (see validate), for micro_batch, token_block or
+  /// query_block below 1, and for a sequence_length that is not 0 and not in [1, the shape's].
   Transformer(const TransformerShape& shape, const TransformerOptions& options);
   ~Transformer();
 
-  /// `tokens`: micro_batch x sequence_length ids in [0, vocabulary) (InputError that names position, id and limit
-  /// otherwise).
+  /// `tokens`: micro_batch x sequence_length ids, sequence by sequence. Starts a pass anew, also where another is not
+  /// finished.
   void embed(const UnitTensors<T>& root, const std::vector<std::int32_t>& tokens);
   void block_forward(std::int64_t layer, const UnitTensors<T>& weights);
 
-  /// Final norm, head and cross entropy. Returns the sum over the tokens of -log p(target), in double. No gradients.
+  /// Final norm, head and cross entropy. Returns the sum over the tokens of -log p(target) in nats, in double.
+  /// `targets`: like tokens. No gradients.
   double loss(const UnitTensors<T>& root, const std::vector<std::int32_t>& targets);
   /// The same sum; adds the gradient of scale * sum to `root_gradient`, and keeps the gradient of the last block's
   /// output.
@@ -43,10 +49,12 @@ class Transformer {
                                const std::vector<std::int32_t>& targets, T scale);
   /// Adds to `gradient`. An empty gradient tensor (frozen) is skipped.
   void block_backward(std::int64_t layer, const UnitTensors<T>& weights, UnitTensors<T>& gradient);
+  /// Adds to `root_gradient`. `tokens`: those of embed (unchecked).
   void embed_backward(UnitTensors<T>& root_gradient, const std::vector<std::int32_t>& tokens);
 
   /// Logits of one position of each sequence after embed and all block_forward: micro_batch x vocabulary, for sampling.
-  /// Later tokens do not matter, so a context shorter than the sequence may be filled up with anything.
+  /// Later tokens do not matter, so a context shorter than the sequence may be filled up with anything. Throws
+  /// ContractError for a position outside of [0, sequence_length) or a tensor of another size.
   void logits(const UnitTensors<T>& root, std::int64_t position, Tensor<T>& logits);
   /// logits of the last position.
   void last_logits(const UnitTensors<T>& root, Tensor<T>& logits);

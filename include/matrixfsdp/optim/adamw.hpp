@@ -17,13 +17,15 @@ struct AdamWOptions {
 ///   m <- b1 m + (1 - b1) g;  v <- b2 v + (1 - b2) g^2
 ///   w <- w (1 - lr wd);      w <- w - lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
 /// with t = StepInput::step and lr = schedule * learning_rate * group scale. Works on any segment, so tails may be cut
-/// over ranks. A block of norm_block elements (see plan.hpp) with a gradient whose square is not finite in float32 fails:
-/// its weights and moments stay as they were, those of the parameter's other blocks move, and `failed` names the
+/// over ranks. A block of norm_block elements (see plan.hpp) with a gradient whose square is not finite in float32
+/// fails: its weights and moments stay as they were, those of the parameter's other blocks move, and `failed` names the
 /// parameter.
 class AdamW final : public Optimizer {
  public:
-  /// `views`: trainable segments (ContractError otherwise) in any order; an empty list is legal. InputError for options
-  /// out of range.
+  /// `views`: segments in any order; an empty list is legal. Their specs and storage must outlive the optimizer. Throws
+  /// ContractError for a view without a spec, of a frozen parameter, with an interval outside of its parameter or with
+  /// tensors of another size, and for views that overlap. Throws InputError unless learning rate and weight decay are
+  /// finite and not negative, 0 <= beta < 1 for both, and epsilon is finite and greater than 0 in float32.
   AdamW(std::vector<ParameterView> views, const AdamWOptions& options);
   ~AdamW() override;
 

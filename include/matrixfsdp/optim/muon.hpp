@@ -16,8 +16,9 @@ enum class ScaleRule {
 
 /// "original", "match-rms-adamw", "spectral", "none". Throws InputError for any other name.
 ScaleRule parse_scale_rule(std::string_view name);
+/// Inverse. Throws ContractError for a value outside of the enumeration.
 std::string_view name_of(ScaleRule rule);
-/// Throws ContractError for an empty matrix.
+/// s(rows, cols). Throws ContractError for an empty matrix.
 double update_scale(ScaleRule rule, std::int64_t rows, std::int64_t cols);
 
 struct MuonOptions {
@@ -44,8 +45,10 @@ MuonOptions torch_muon_options();
 /// made at construction, for the largest parameter.
 class Muon final : public Optimizer {
  public:
-  /// `views`: whole, trainable matrices (ContractError otherwise) in any order; an empty list is legal. InputError for
-  /// options out of range.
+  /// `views`: whole matrices in any order; an empty list is legal. Their specs and storage, and the coefficients, must
+  /// outlive the optimizer. Throws ContractError for a view that is not of kind matrix and whole, and as AdamW does.
+  /// Throws InputError unless learning rate and weight decay are finite and not negative, 0 <= momentum < 1, there is
+  /// at least one Newton-Schulz step, and the coefficients have one.
   Muon(std::vector<ParameterView> views, const MuonOptions& options);
   ~Muon() override;
 

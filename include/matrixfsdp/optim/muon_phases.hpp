@@ -4,10 +4,12 @@
 
 /// The element-wise phases of Muon around `orthogonalize`, on any segment, so that a strategy can put communication
 /// between them. Every element is computed in float32 in a fixed order of operations: its bits do not depend on how a
-/// matrix is cut.
+/// matrix is cut. The formulas are those of Muon (muon.hpp). All three functions throw ContractError for arguments of
+/// different sizes, and are complete when they return.
 namespace matrixfsdp {
 
-/// How the gradient enters the momentum. Factors are rounded to float32 once.
+/// How the gradient enters the momentum. Factors are rounded to float32 once; their ranges are the caller's to check
+/// (Muon does: 0 <= momentum < 1, gradient scale finite and not negative).
 struct MuonMomentum {
   MuonMomentum(double momentum, double gradient_scale, bool use_nesterov);
 

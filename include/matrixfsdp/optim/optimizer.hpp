@@ -26,25 +26,27 @@ struct StepInput {
 };
 
 struct StepResult {
-  std::int64_t matrices_orthogonalized = 0;
+  std::int64_t matrices_orthogonalized = 0;  ///< parts (see matrix_parts), not parameters
   std::int64_t flops = 0;
   std::vector<std::string> failed;  ///< parameters that were left unchanged (weight and state), e.g. non-finite values
 };
 
-/// Interface of all optimizers. State exists from construction and does not depend on gradients. The phases of a step,
-/// momentum -> direction -> apply, are separate functions of the concrete classes, so that a baseline can put
-/// communication between them.
+/// Interface of all optimizers. State exists from construction, as zeros, and does not depend on gradients. The phases
+/// of a Muon step are functions of their own too (muon_phases.hpp), so that a baseline can put communication between
+/// them.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
 
-  /// One step for all views. Gradients are read only.
+  /// One step for all views. Gradients are read only. Throws ContractError for step < 1, and for a gradient scale or
+  /// schedule that is negative or not finite; nothing has changed then. Complete when it returns.
   virtual StepResult step(const StepInput& input) = 0;
 
   /// Views this optimizer steps, in canonical order (unit, index, first element).
   [[nodiscard]] virtual const std::vector<ParameterView>& views() const = 0;
 
-  /// State in a fixed order; the key set depends on the views only.
+  /// State in a fixed order (by view, then as StateView lists the names); the key set depends on the views only.
+  /// Writing to the values is how a checkpoint is loaded.
   virtual std::vector<StateView> state() = 0;
 
   /// Bytes of state, and of scratch that does not belong in a checkpoint.

@@ -17,7 +17,8 @@ struct RoutingOptions {
 };
 
 /// Matrices (by kind, hence by global shape) to the matrix optimizer, the rest to AdamW. Either class may be empty. A
-/// checkpoint sees one optimizer whose state is that of both. `failed` names matrices first.
+/// checkpoint sees one optimizer whose state is that of both. `failed` names matrices first. Throws as the constructors
+/// of Muon and AdamW do, whatever the views: the options of both are checked.
 std::unique_ptr<Optimizer> make_optimizer(std::vector<ParameterView> views, const RoutingOptions& options);
 
 }  // namespace matrixfsdp

@@ -9,6 +9,7 @@ enum class ScheduleKind { constant, cosine, warmup_stable_decay };
 
 /// "constant", "cosine", "warmup-stable-decay". Throws InputError for any other name.
 ScheduleKind parse_schedule(std::string_view name);
+/// Inverse. Throws ContractError for a value outside of the enumeration.
 std::string_view name_of(ScheduleKind kind);
 
 /// Factor on every base learning rate (each optimizer keeps its own base). Linear warm-up (step / warmup_steps), then
@@ -23,7 +24,8 @@ struct Schedule {
   double final_factor = 0.1;
   double decay_share = 0.2;
 
-  /// `step` counts from 1. Throws ContractError for step < 1.
+  /// `step` counts from 1. Throws ContractError for step < 1. The fields must be valid (see validate), or the factor
+  /// may be anything.
   [[nodiscard]] double factor(std::int64_t step) const;
 };
 

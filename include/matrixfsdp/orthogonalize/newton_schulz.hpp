@@ -10,7 +10,7 @@
 
 namespace matrixfsdp {
 
-/// One odd quintic p(x) = a x + b x^3 + c x^5.
+/// One odd quintic p(x) = a x + b x^3 + c x^5, applied to the singular values of a matrix.
 struct Quintic {
   double a;
   double b;
@@ -23,6 +23,7 @@ struct QuinticSequence {
   std::vector<Quintic> steps;
   int default_steps;
 
+  /// Of step 0, 1, ...; there must be at least one, and no step is negative (unchecked).
   [[nodiscard]] const Quintic& at(int step) const {
     const auto index = static_cast<std::size_t>(step);
     return index < steps.size() ? steps[index] : steps.back();
@@ -31,26 +32,28 @@ struct QuinticSequence {
 
 /// "polar-express" (default: Amsel, Persson, Musco, Gower 2025, arXiv 2505.16932, appendix A, safety 1.05 as in Dao AI
 /// Lab), "keller-jordan" (Jordan et al. 2024; torch.optim.Muon), "you" (You Jiacheng), "polar-express-8" (8 steps,
-/// safety 1.01 except the last), "taylor" (15/8, -10/8, 3/8). Throws InputError that lists the names.
+/// safety 1.01 except the last), "taylor" (15/8, -10/8, 3/8). Lives as long as the program. Throws InputError that
+/// lists the names.
 const QuinticSequence& quintic_sequence(std::string_view name);
+/// The five names, the default first.
 std::vector<std::string_view> quintic_sequence_names();
 
 struct NewtonSchulzOptions {
   NewtonSchulzAlgorithm algorithm = NewtonSchulzAlgorithm::automatic;
-  const QuinticSequence* coefficients = nullptr;  ///< null: polar-express
-  int steps = 5;
+  const QuinticSequence* coefficients = nullptr;  ///< null: polar-express; not owned, must outlive its users
+  int steps = 5;                                  ///< at least 1
 };
 
 enum class OrthogonalizeStatus {
   ok,
-  zero,        ///< the input is exactly zero: the result is zero
+  zero,        ///< the input is exactly zero, or empty: the result is zero
   non_finite,  ///< the input has a NaN or an infinity: the result is left as it was
   diverged,    ///< the result is not finite, or its norm is over 4 sqrt(m): see orthogonalize
 };
 
 struct OrthogonalizeResult {
   OrthogonalizeStatus status = OrthogonalizeStatus::ok;
-  NewtonSchulzAlgorithm algorithm = NewtonSchulzAlgorithm::standard;
+  NewtonSchulzAlgorithm algorithm = NewtonSchulzAlgorithm::standard;  ///< what `automatic` has become
   int steps = 0;
   std::int64_t flops =
       0;  ///< of the products that ran: newton_schulz_flops, or 0 where the status is zero or non_finite
@@ -64,7 +67,7 @@ class NewtonSchulzWorkspace {
   /// local variables, and leaves its reference count wrong.
   NewtonSchulzWorkspace();
 
-  /// Makes room for rows x cols; returns at least that. No allocation when it is already large enough.
+  /// Makes room for a rows x cols matrix, rows and cols >= 0. No allocation where it is already large enough.
   void reserve(std::int64_t rows, std::int64_t cols, NewtonSchulzAlgorithm algorithm);
   [[nodiscard]] std::int64_t bytes() const;
 
@@ -76,8 +79,10 @@ class NewtonSchulzWorkspace {
 /// output <- (approximation of) the polar factor U V^T of input = U S V^T; both rows x cols, they may be the same
 /// matrix or not overlap at all. input / ||input||_F, the norm in double without an epsilon floor, so the result does
 /// not depend on the scale of the input (2^k G gives the same bits); then `steps` times X <- a X + b (X X^T) X + c (X
-/// X^T)^2 X, on the transposed side when rows > cols. Throws ContractError for extents that differ. T is float or
-/// double.
+/// X^T)^2 X, on the transposed side when rows > cols (Bernstein and Newhouse 2024, arXiv 2409.20325; Jordan et al.
+/// 2024). Complete when it returns. Diverged: the output holds what came out. Throws ContractError for extents that
+/// differ, less than one step, coefficients without a step, and one matrix seen with two strides; any other partial
+/// overlap is unchecked. T is float or double.
 template <class T>
 OrthogonalizeResult orthogonalize(MatrixView<const std::type_identity_t<T>> input, MatrixView<T> output,
                                   const NewtonSchulzOptions& options, NewtonSchulzWorkspace<T>& workspace);

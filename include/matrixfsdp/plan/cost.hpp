@@ -12,6 +12,7 @@ enum class NewtonSchulzAlgorithm { standard, gram, gram_no_restart, automatic };
 
 /// "standard", "gram", "gram-no-restart", "auto". Throws InputError for any other name.
 NewtonSchulzAlgorithm parse_newton_schulz_algorithm(std::string_view name);
+/// Inverse. Throws ContractError for a value outside of the enumeration.
 std::string_view name_of(NewtonSchulzAlgorithm algorithm);
 
 /// What `automatic` runs for rows x cols: gram where the larger extent is at least 1.5 x the smaller, else standard
@@ -32,8 +33,8 @@ struct OptimizerCost {
   bool matrices_on_adamw = false;  ///< --optimizer adamw: no matrix work, two moments for everything
 };
 
-/// FLOPs of one step on a parameter (all parts); 0 when frozen. AdamW is counted as 12 FLOPs per element, Muon's
-/// element-wise part as 6.
+/// FLOPs of one step on a parameter (all parts); 0 when frozen. By convention AdamW counts 12 FLOPs per element, Muon's
+/// element-wise part 6. Throws as matrix_parts and newton_schulz_flops do.
 std::int64_t step_flops(const ParameterSpec& parameter, const OptimizerCost& cost);
 
 /// float32 state elements kept per parameter element: 1 (Muon), 2 (AdamW), 0 (frozen).

@@ -18,7 +18,8 @@ enum class ParameterKind { matrix, tail };
 std::string_view name_of(ParameterKind kind);
 
 /// Named parts of a fused matrix (query, key, value, ...). Each part is orthogonalized by itself, as if it were a
-/// parameter of its own. `axis` 0 splits rows, 1 splits columns; `sizes` must sum to that extent.
+/// parameter of its own. `axis` 0 splits rows, 1 splits columns (of each matrix, see matrix_extents); `sizes` must sum
+/// to that extent, one name per size.
 struct Blocks {
   int axis = 0;
   std::vector<std::string> names;
@@ -83,11 +84,13 @@ struct MatrixExtents {
 
 /// Kind by override, else by rule from the *global* shape: a matrix has at least two dimensions, is not an embedding,
 /// and its matrix extents have at least two rows and two columns (so 1xN and Nx1 are tails, for every strategy; an
-/// override makes them matrices). A parameter with no elements is a tail, whatever the override.
+/// override makes them matrices). A parameter with no elements is a tail, whatever the override. Throws ContractError
+/// as element_count(Shape) does.
 ParameterKind kind_of(const ParameterSpec& parameter);
 
 /// One rule for more than two dimensions: (e, r, c) is a batch of e matrices (experts); with four or more dimensions
-/// (a convolution) the first is rows and the rest are flattened into columns. Fewer than two: one row.
+/// (a convolution) the first is rows and the rest are flattened into columns. Fewer than two: one row. Throws
+/// ContractError as element_count(Shape) does.
 MatrixExtents matrix_extents(const Shape& shape);
 
 /// One matrix to be orthogonalized: a part of a matrix parameter with leading dimension `stride`.
@@ -99,19 +102,25 @@ struct MatrixPart {
   std::string name;         ///< block name, or empty
 };
 
-/// The matrices of a matrix parameter in canonical order: batch by batch, block by block.
+/// The matrices of a matrix parameter in canonical order: batch by batch, block by block. Throws InputError for blocks
+/// that do not fit the shape. Goes by the shape alone: that the kind is matrix is the caller's to know (kind_of).
 std::vector<MatrixPart> matrix_parts(const ParameterSpec& parameter);
 
-/// The group of a parameter; a default ParameterGroup where it names none.
+/// The group of a parameter; a default ParameterGroup where it names none. Throws InputError for a name that the model
+/// does not have.
 ParameterGroup group_of(const ModelSpec& model, const ParameterSpec& parameter);
 
-/// Checks names (non-empty, unique, no '/'), extents, blocks (names and sizes match in number, sizes positive and
-/// summing to the extent), groups that exist, tied targets that exist and are not aliases. Throws InputError naming the
-/// parameter, the value and what was expected. A model has 2^58 elements at most.
+/// Throws InputError naming the parameter (unit, group), the value and what was expected, unless: names of units,
+/// parameters with their second names, and groups are not empty, without '/' and unique among their own; extents are
+/// not negative; blocks are on matrices only, along axis 0 or 1, with as many names as sizes, names not empty and
+/// unique in the parameter, sizes positive and summing to the extent; groups that parameters name exist; standard
+/// deviations, learning-rate scales and weight decays are finite and not negative; tied targets are parameters, not
+/// second names; the model has 2^58 elements at most.
 void validate(const ModelSpec& model);
 
-/// All elements of the model, and the number of matrices that one step orthogonalizes (parts of trainable matrices).
+/// All elements of the model, frozen ones too.
 std::int64_t element_count(const ModelSpec& model);
+/// Number of matrices that one step orthogonalizes: the parts (matrix_parts) of trainable matrix parameters.
 std::int64_t matrix_count(const ModelSpec& model);
 
 /// Fingerprint of everything above, equal on every rank or the job stops at start.

@@ -27,7 +27,7 @@ struct MatrixShard {
   std::vector<Interval> owned;                  ///< per rank: its interval of the owner region
   std::vector<Interval> tails;                  ///< per rank: its interval of the tail region
 
-  /// Elements that `rank` holds: its owned interval, then its tail interval, one after the other.
+  /// Elements that `rank`, in [0, W), holds: its owned interval, then its tail interval, one after the other.
   [[nodiscard]] std::int64_t shard_size(int rank) const {
     return owned[static_cast<std::size_t>(rank)].size() + tails[static_cast<std::size_t>(rank)].size();
   }
@@ -47,11 +47,13 @@ struct Plan {
   bool replicated = false;  ///< every rank holds everything (ddp): intervals are then those of the fold's chunks only
   std::vector<UnitPlan> units;  ///< same order as ModelSpec::units
 
-  /// Owner of a matrix parameter. Throws ContractError for a tail and for a replicated plan.
+  /// Owner of a matrix parameter. Throws ContractError for a tail, for indices that the plan does not have, and for a
+  /// replicated plan.
   [[nodiscard]] int owner(std::size_t unit, std::size_t parameter) const;
 };
 
-/// Chunk of a buffer of `size` elements whose running sums rank `rank` keeps: [size*rank/W, size*(rank+1)/W).
+/// Chunk of a buffer of `size` elements whose running sums rank `rank` keeps: [size*rank/W, size*(rank+1)/W), rounded
+/// down, without overflow for any size. Throws ContractError unless size >= 0 and 0 <= rank < W.
 Interval fold_chunk(std::int64_t size, int rank, int world_size);
 
 /// Elements of the blocks over which squared norms are summed in double, within each parameter, in order. Tails are cut
@@ -59,10 +61,11 @@ Interval fold_chunk(std::int64_t size, int rank, int world_size);
 inline constexpr std::int64_t norm_block = 4096;
 
 /// Throws ContractError unless every element of every parameter has exactly one owner, matrices are whole, intervals
-/// are in bounds and ordered. Called by the planner on what it made, and by load on what it read.
+/// are in bounds and ordered. Called by the planner on what it made, and by the runtime on what it is given.
 void validate(const ModelSpec& model, const Plan& plan);
 
-/// Fingerprint of the segments, compared across ranks at start.
+/// Fingerprint of where every element lives, compared across ranks at start: W, replicated or not, all segments,
+/// offsets and intervals. Planner and gamma are not part of it.
 std::uint64_t hash_of(const Plan& plan);
 
 }  // namespace matrixfsdp

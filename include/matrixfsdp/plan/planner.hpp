@@ -31,18 +31,20 @@ struct PlannerOptions {
 
 /// "role", "scope", "cost", "balanced". Throws InputError for any other name.
 Policy parse_policy(std::string_view name);
+/// Inverse. Throws ContractError for a value outside of the enumeration.
 std::string_view name_of(Policy policy);
 
 /// Makes the plan: deterministic, the same on every rank and machine, no communication. With Policy::balanced no unit
 /// puts two matrices on one rank while W >= the unit's matrices. Spare ranks (fewer matrices than W) own nothing, which
-/// is legal. Throws InputError for W < 1 or an invalid model.
+/// is legal. Throws InputError for W < 1, an invalid model (see validate), or a workspace cap below 1; otherwise as
+/// step_flops.
 ///
 /// Balance, every policy: no rank keeps more bytes (with Policy::balanced, nor does more FLOPs per step) than
 ///   (2 - 1/W) * max(mean over ranks, largest piece that stays whole) + one norm block for each unit with tails
 /// which is Graham's bound for giving each piece to the lightest rank (Graham 1966), and the rounding of cuts.
 Plan make_plan(const ModelSpec& model, int world_size, const PlannerOptions& options = {});
 
-/// The plan of ddp: everything on every rank.
+/// The plan of ddp: everything on every rank. Throws InputError for W < 1 or an invalid model.
 Plan make_replicated_plan(const ModelSpec& model, int world_size);
 
 }  // namespace matrixfsdp

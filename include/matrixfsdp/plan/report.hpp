@@ -9,7 +9,7 @@
 
 namespace matrixfsdp {
 
-/// What the runtime keeps besides the shards; fsdp counts the same figures (fsdp/memory.hpp).
+/// What the runtime keeps besides the shards. The prediction is exact: ShardedModel::memory() counts the same bytes.
 struct MemoryOptions {
   int prefetch = 1;         ///< units unsharded ahead of the one that computes
   std::int64_t passes = 1;  ///< more than one: running sums of the fold's chunks stay between passes
@@ -28,7 +28,7 @@ struct RankLoad {
 struct PlanReport {
   std::vector<RankLoad> ranks;
   double imbalance_bytes = 1;  ///< maximum over mean of owned_bytes
-  double imbalance_flops = 1;
+  double imbalance_flops = 1;  ///< maximum over mean of flops
   double lower_bound_bytes =
       1;  ///< no placement of whole matrices has a smaller maximum over mean: max(mean, largest)/mean
   double lower_bound_flops = 1;
@@ -37,6 +37,8 @@ struct PlanReport {
   int spare_ranks = 0;                ///< ranks that own no matrix
 };
 
+/// What `plan` costs each rank. Throws ContractError for a plan that does not fit the model (see validate), a negative
+/// prefetch, or less than one pass; otherwise as step_flops.
 PlanReport report(const ModelSpec& model, const Plan& plan, const MemoryOptions& options);
 
 /// A table for people: planner, W, imbalance beside its lower bound, a line per rank (at most `lines`).

@@ -13,6 +13,7 @@ namespace matrixfsdp {
 /// grouped-query attention, no biases, untied head.
 enum class TransformerStyle { gpt2, llama };
 
+/// "gpt2" or "llama".
 std::string_view name_of(TransformerStyle style);
 
 /// Extents of a decoder-only transformer.
@@ -30,8 +31,8 @@ struct TransformerShape {
   [[nodiscard]] std::int64_t head_dimension() const { return hidden / heads; }
 };
 
-/// Throws InputError unless all extents are positive, heads divide hidden, kv_heads divide heads, and (llama) the head
-/// dimension is even.
+/// Throws InputError unless all extents are positive and less than 2^31, heads divide hidden, kv_heads divide heads,
+/// and (llama) the head dimension is even.
 void validate(const TransformerShape& shape);
 
 /// Catalogue: "gpt2:d12" (depth d: hidden 64 d, heads d), "gpt2:124m", "gpt2:350m", "gpt2:774m", "gpt2:1.5b",
@@ -43,20 +44,35 @@ TransformerShape transformer_from_name(std::string_view name);
 std::vector<std::string> transformer_names();
 
 /// Units: "root", then "block.0" ... . Parameter names and order (all of them fixed: checkpoints and nn rely on it):
-/// root    token_embedding (V, H); position_embedding (T, H) [gpt2]; final_norm.weight (H); final_norm.bias [gpt2];
-///         head.weight (V, H) [untied; a tail by kind override; tied: an alias of token_embedding]
-/// block.I block.I.attention_norm.weight (, .bias [gpt2]);
-///         block.I.attention.qkv (H + 2 KV, H) with row blocks query, key, value (KV = kv_heads * head dimension),
-///         (.bias [gpt2] named block.I.attention.qkv_bias); block.I.attention.output (H, H)
-///         (block.I.attention.output_bias [gpt2]); block.I.mlp_norm.weight (, .bias); gpt2:  block.I.mlp.up (F, H),
-///         block.I.mlp.up_bias; block.I.mlp.down (H, F), block.I.mlp.down_bias llama: block.I.mlp.gate_up (2F, H) with
-///         row blocks gate, up; block.I.mlp.down (H, F)
+/// Units: "root", then "block.0" ... . Names and order are fixed: checkpoints and nn rely on them.
+///   root
+///     token_embedding (V, H)
+///     position_embedding (T, H)               gpt2
+///     final_norm.weight (H)
+///     final_norm.bias (H)                     gpt2
+///     head.weight (V, H)                      untied: a tail by override; tied: a second name of token_embedding
+///   block.I, each name after "block.I."
+///     attention_norm.weight (H)
+///     attention_norm.bias (H)                 gpt2
+///     attention.qkv (H + 2 KV, H)             row blocks query, key, value; KV = kv_heads * head dimension
+///     attention.qkv_bias (H + 2 KV)           gpt2
+///     attention.output (H, H)
+///     attention.output_bias (H)               gpt2
+///     mlp_norm.weight (H)
+///     mlp_norm.bias (H)                       gpt2
+///     mlp.up (F, H)                           gpt2
+///     mlp.up_bias (F)                         gpt2
+///     mlp.gate_up (2 F, H)                    llama; row blocks gate, up
+///     mlp.down (H, F)
+///     mlp.down_bias (H)                       gpt2
 /// Initialization: normal 0.02; residual projections (attention.output, mlp.down) normal 0.02 / sqrt(2 layers) (GPT-2,
-/// Radford et al. 2019, section 2.3); norms ones; biases zeros.
+/// Radford et al. 2019, section 2.3); norms ones; biases zeros. Throws InputError for an invalid shape (see validate).
 ModelSpec transformer_model(const TransformerShape& shape);
 
-/// FLOPs of the matrix products of one forward pass over `tokens` tokens in sequences of `sequence_length` (attention
-/// counted causal, without the masked half; head included). Backward is twice that; recomputation is not counted.
+/// FLOPs (a multiply-add is 2) of the matrix products of one forward pass over `tokens` tokens in sequences of
+/// `sequence_length` (attention counted causal, without the masked half; head included). Backward is twice that;
+/// recomputation is not counted. Throws InputError for an invalid shape, ContractError unless tokens >= 0 and
+/// sequence_length >= 1.
 std::int64_t forward_product_flops(const TransformerShape& shape, std::int64_t tokens, std::int64_t sequence_length);
 
 }  // namespace matrixfsdp

@@ -27,11 +27,12 @@ class Checksum {
   std::unique_ptr<State> state_;
 };
 
+/// Of bytes that are all there.
 std::uint64_t checksum_of(std::span<const std::byte> bytes);
 
 /// 16 lower-case hexadecimal digits, most significant first: how a checksum is written in a checkpoint.
 std::string checksum_text(std::uint64_t checksum);
-/// Inverse; nothing for any other text.
+/// Inverse; nothing for any other text, upper-case digits among them.
 std::optional<std::uint64_t> parse_checksum(std::string_view text);
 
 }  // namespace matrixfsdp::io

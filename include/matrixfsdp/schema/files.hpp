@@ -15,19 +15,20 @@ struct StoredFile {
   std::uint64_t checksum = 0;  ///< of all its bytes
 };
 
-/// Reads `folder/name` once, in blocks.
+/// Size and checksum of `folder/name`, which is read once, in blocks.
 StoredFile describe_file(const std::string& folder, const std::string& name);
 
 /// Throws unless `folder/file.name` has that size (looked at first) and that content.
 void verify_file(const std::string& folder, const StoredFile& file);
 
-/// All of a (small) file.
+/// All of a (small) regular file.
 std::string read_text(const std::string& path);
 
-/// Replaces `path` or leaves it as it was: writes `path.tmp`, flushes it, renames it, flushes the folder.
+/// Replaces `path` or leaves it as it was: writes `path.tmp`, flushes it, renames it, flushes the folder. A failure may
+/// leave `path.tmp`.
 void write_text_durably(const std::string& path, std::string_view text);
 
-/// Creates a file that must not exist, and makes sure that the disk takes a block of it. The block is zeros.
+/// Creates a file that must not exist, and makes sure that the disk takes a block of it: 4096 zeros.
 void create_file(const std::string& path);
 
 /// Waits until a file's bytes (or a folder's entries) are on disk.

@@ -56,7 +56,7 @@ struct ManifestPart {
   std::vector<StoredSegment> segments;
 };
 
-/// Text of a part, to be sent to the rank that writes the manifest.
+/// Text of a part, to be sent to the rank that writes the manifest. Throws IoError for a name that is not UTF-8.
 std::string to_text(const ManifestPart& part);
 /// Inverse of to_text. Throws IoError naming the field.
 ManifestPart parse_manifest_part(const std::string& text);
@@ -70,14 +70,14 @@ void add_parts(Manifest& manifest, const std::vector<ManifestPart>& parts);
 /// parameter has state; counts are not negative; schedule and configuration are JSON objects.
 void validate(const Manifest& manifest, const std::string& source);
 
-/// Text of manifest.json. Validates first.
+/// Text of manifest.json. Validates first, and throws IoError as validate does, and for a name that is not UTF-8.
 std::string to_text(const Manifest& manifest);
 
 /// Reads and validates the text of a manifest: strict, every field must be there, of its type and range, and no other.
 /// Throws IoError.
 Manifest parse_manifest(const std::string& text, const std::string& source);
 
-/// parse_manifest of FOLDER/manifest.json.
+/// parse_manifest of FOLDER/manifest.json. Throws IoError where it cannot be read.
 Manifest read_manifest(const std::string& folder);
 
 }  // namespace matrixfsdp::io

@@ -39,10 +39,12 @@ class TensorFileWriter {
   TensorFileWriter& operator=(const TensorFileWriter&) = delete;
 
   /// Writes a dataset with its attributes and returns its checksum. A whole tensor has its shape, a segment is
-  /// one-dimensional. `values`: exactly the elements of `info` (ContractError), also when that is none.
+  /// one-dimensional. `values`: exactly the elements of `info` (ContractError), also when that is none. That they lie
+  /// inside the global shape is unchecked here; readers refuse the file otherwise. Throws IoError where HDF5 or the
+  /// disk fails, and for a dataset that is there already.
   std::uint64_t write(const std::string& dataset, const TensorInfo& info, std::span<const std::byte> values);
 
-  /// Flushes and closes the file and waits until it is on disk.
+  /// Flushes and closes the file and waits until it is on disk. Throws IoError. The last call.
   void close();
 
  private:
@@ -53,6 +55,7 @@ class TensorFileWriter {
 /// Reads a file whose size and content have been verified (verify_file): a malformed one may crash HDF5.
 class TensorFileReader {
  public:
+  /// Throws IoError where the file cannot be opened as HDF5.
   explicit TensorFileReader(std::string path);
   ~TensorFileReader();
   TensorFileReader(const TensorFileReader&) = delete;
@@ -64,8 +67,9 @@ class TensorFileReader {
   /// Elements from `first` on (counted from the start of the dataset).
   using Sink = std::function<void(std::int64_t first, std::span<const std::byte> values)>;
 
-  /// Passes the dataset to `sink` from start to end, in blocks of at most `block_bytes`, then throws IoError (file,
-  /// dataset, both checksums) unless what was read has the checksum that was written. Returns that checksum.
+  /// Passes the dataset to `sink` from start to end, in blocks of at most `block_bytes` (but one element at least),
+  /// then throws IoError (file, dataset, both checksums) unless what was read has the checksum that was written: `sink`
+  /// has seen damaged values then. Returns that checksum. Throws IoError as info, and where the disk fails.
   std::uint64_t read(const std::string& dataset, const Sink& sink, std::int64_t block_bytes = 1 << 20) const;
 
  private:

@@ -27,25 +27,27 @@ using Tensor = Kokkos::View<T*, Kokkos::LayoutRight, MemorySpace>;
 template <class T>
 using TensorView = Kokkos::View<T*, Kokkos::LayoutRight, MemorySpace, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
 
-/// Owning tensor of `count` elements that are not initialised.
+/// Owning tensor of `count` >= 0 elements that are not initialised. Kokkos must be running (comm/session.hpp). The
+/// label names it in Kokkos' messages and tools. Throws what Kokkos throws where memory is short.
 template <class T>
 Tensor<T> make_tensor(const std::string& label, std::int64_t count) {
   return Tensor<T>(Kokkos::view_alloc(label, Kokkos::WithoutInitializing), static_cast<std::size_t>(count));
 }
 
-/// Owning tensor of `count` zeros.
+/// Owning tensor of `count` zeros, as make_tensor.
 template <class T>
 Tensor<T> make_zeros(const std::string& label, std::int64_t count) {
   return Tensor<T>(label, static_cast<std::size_t>(count));
 }
 
-/// Elements [begin, begin + count) of a tensor or view.
+/// Elements [begin, begin + count) of a tensor or view. Unchecked: they lie inside it.
 template <class View>
 TensorView<typename View::value_type> slice(const View& tensor, std::int64_t begin, std::int64_t count) {
   return TensorView<typename View::value_type>(tensor.data() + begin, static_cast<std::size_t>(count));
 }
 
-/// Row-major matrix with `stride` elements from one row to the next. Non-owning, usable in kernels.
+/// Row-major matrix with `stride` elements from one row to the next, stride >= cols where there is more than one row.
+/// Non-owning, usable in kernels: neither this nor an index is checked.
 template <class T>
 struct MatrixView {
   T* data = nullptr;
@@ -66,11 +68,11 @@ struct MatrixView {
 
   KOKKOS_INLINE_FUNCTION T& operator()(std::int64_t row, std::int64_t col) const { return data[row * stride + col]; }
 
-  /// Rows [begin, begin + count).
+  /// Rows [begin, begin + count), which lie inside the matrix.
   [[nodiscard]] KOKKOS_INLINE_FUNCTION MatrixView row_block(std::int64_t begin, std::int64_t count) const {
     return {data + begin * stride, count, cols, stride};
   }
-  /// Columns [begin, begin + count).
+  /// Columns [begin, begin + count), which lie inside the matrix.
   [[nodiscard]] KOKKOS_INLINE_FUNCTION MatrixView col_block(std::int64_t begin, std::int64_t count) const {
     return {data + begin, rows, count, stride};
   }

@@ -6,12 +6,13 @@
 #include <Kokkos_Core.hpp>
 
 #include "comm/mpi/check.hpp"
-#include "comm/mpi/exchange.hpp"
+#include "comm/mpi/pending.hpp"
 
 namespace matrixfsdp {
 namespace {
 
-/// MPI may still write to the staging of abandoned operations, and that is Kokkos memory: it lives as long as Kokkos.
+/// MPI may still read or write the staging of abandoned operations, and that is Kokkos memory: it lives as long as
+/// Kokkos. Kokkos is ended when all ranks are done (Session has met them).
 void keep_to_the_end(const std::shared_ptr<mpi::Channel>& channel) noexcept {
   if (!Kokkos::is_initialized()) return channel->end_abandoned();
   Kokkos::push_finalize_hook([channel] { channel->end_abandoned(); });
@@ -31,21 +32,21 @@ Channel::Channel(MPI_Comm communicator) : comm(communicator) {
 }
 
 void Channel::sweep() {
-  std::erase_if(graveyard, [](const std::shared_ptr<Exchange>& exchange) { return exchange->settled(); });
-  graveyard.reserve(open_exchanges);
+  std::erase_if(graveyard, [](const std::shared_ptr<Pending>& operation) { return operation->settled(); });
+  graveyard.reserve(open_operations);
 }
 
 void Channel::end_abandoned() noexcept {
-  for (const auto& exchange : graveyard)
-    exchange->cancel_receives();
-  std::erase_if(graveyard, [](const std::shared_ptr<Exchange>& exchange) { return exchange->settled(); });
+  for (const auto& operation : graveyard)
+    operation->give_up();
+  std::erase_if(graveyard, [](const std::shared_ptr<Pending>& operation) { return operation->settled(); });
 }
 
-Request issue(std::shared_ptr<Exchange> exchange, const OperationLabel& label) {
-  const std::shared_ptr<Channel> channel = exchange->channel();
+Request issue(std::shared_ptr<Pending> operation, const OperationLabel& label) {
+  const std::shared_ptr<Channel> channel = operation->channel();
   channel->sweep();
-  const auto sequence = exchange->sequence();
-  Request request(std::move(exchange), label, channel->rank, sequence, channel->deadline);
+  const auto sequence = operation->sequence();
+  Request request(std::move(operation), label, channel->rank, sequence, channel->deadline);
   request.test();
   return request;
 }

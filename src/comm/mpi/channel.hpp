@@ -11,7 +11,7 @@
 
 namespace matrixfsdp::mpi {
 
-class Exchange;
+class Pending;
 
 /// What operations share: they may outlive the Communicator that issued them, so they own it together.
 struct Channel {
@@ -22,7 +22,7 @@ struct Channel {
   /// abandoned.
   void sweep();
 
-  /// For the end of the runtime: takes back the receives of abandoned operations and frees what MPI has then let go of.
+  /// For the end of the runtime, when no rank communicates any more: frees the staging of abandoned operations.
   void end_abandoned() noexcept;
 
   /// Tag of operation number `operation`: operations under way at the same time have different tags.
@@ -38,13 +38,13 @@ struct Channel {
   std::uint64_t next_sequence = 0;                   ///< the same on all ranks, because all issue in one order
   std::chrono::milliseconds deadline = std::chrono::seconds(300);
   ByteCounts bytes;
-  std::size_t open_exchanges = 0;
-  bool was_abandoned = false;                        ///< messages may be left that no receive will ever take
-  std::vector<std::shared_ptr<Exchange>> graveyard;  ///< abandoned: MPI may still read or write their staging
+  std::size_t open_operations = 0;
+  bool was_abandoned = false;                       ///< messages may be left that no receive will ever take
+  std::vector<std::shared_ptr<Pending>> graveyard;  ///< abandoned: MPI may still read or write their staging
 };
 
-/// Starts `exchange` and wraps it: from here on an error leaves its staging in the graveyard.
-Request issue(std::shared_ptr<Exchange> exchange, const OperationLabel& label);
+/// Starts `operation` and wraps it: from here on an error leaves its staging in the graveyard.
+Request issue(std::shared_ptr<Pending> operation, const OperationLabel& label);
 
 }  // namespace matrixfsdp::mpi
 

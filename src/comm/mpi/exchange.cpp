@@ -11,20 +11,13 @@
 
 namespace matrixfsdp::mpi {
 
-Exchange::Exchange(std::shared_ptr<Channel> channel, Purpose purpose, Pace pace)
-    : channel_(std::move(channel)),
+Exchange::Exchange(std::shared_ptr<Channel> shared_channel, Purpose purpose, Pace pace)
+    : Pending(std::move(shared_channel)),
       purpose_(purpose),
       pace_(pace),
-      sequence_(channel_->next_sequence++),
-      tag_(channel_->tag_of(sequence_)),
-      index_of_send_(static_cast<std::size_t>(channel_->size), -1),
-      index_of_receive_(static_cast<std::size_t>(channel_->size), -1) {
-  ++channel_->open_exchanges;
-}
-
-Exchange::~Exchange() {
-  --channel_->open_exchanges;
-}
+      tag_(channel()->tag_of(sequence())),
+      index_of_send_(static_cast<std::size_t>(size()), -1),
+      index_of_receive_(static_cast<std::size_t>(size()), -1) {}
 
 Exchange::Queue& Exchange::queue_of(int peer, bool sends) {
   auto& index = (sends ? index_of_send_ : index_of_receive_)[static_cast<std::size_t>(peer)];
@@ -46,13 +39,14 @@ Exchange::Queue& Exchange::queue_of(int peer, bool sends) {
   return queues_[static_cast<std::size_t>(index)];
 }
 
-void Exchange::send(int peer, const void* data, std::int64_t bytes) {
+void Exchange::send(int peer, const void* data, std::int64_t bytes, std::int64_t after) {
+  if (bytes == 0) return;
   // MPI takes the address of what it sends as const; the queue serves both directions.
-  if (bytes > 0) queue_of(peer, true).spans.push_back({static_cast<std::byte*>(const_cast<void*>(data)), bytes, true});
+  queue_of(peer, true).spans.push_back({static_cast<std::byte*>(const_cast<void*>(data)), bytes, true, after});
 }
 
-void Exchange::receive(int peer, void* data, std::int64_t bytes) {
-  if (bytes > 0) queue_of(peer, false).spans.push_back({static_cast<std::byte*>(data), bytes, true});
+void Exchange::receive(int peer, void* data, std::int64_t bytes, std::int64_t number) {
+  if (bytes > 0) queue_of(peer, false).spans.push_back({static_cast<std::byte*>(data), bytes, true, number});
 }
 
 void Exchange::send_message(int peer, const void* data, std::int64_t bytes) {
@@ -69,8 +63,10 @@ void Exchange::fill(Queue& queue, std::size_t index) {
     if (queue.first_span == queue.spans.size()) return;
     if (requests_[slot] != MPI_REQUEST_NULL) continue;
     const Span& span = queue.spans[queue.first_span];
+    if (queue.sends && span.number >= 0 && !arrived_[static_cast<std::size_t>(span.number)]) return;
     const std::int64_t bytes = span.exact ? std::min(pace_.block_bytes, span.bytes - queue.offset) : span.bytes;
     start(queue, {span.data + queue.offset, bytes, span.exact}, slot);
+    slots_[slot].number = !queue.sends && queue.offset + bytes == span.bytes ? span.number : -1;
     queue.offset += bytes;
     if (queue.offset == span.bytes) {
       queue.offset = 0;
@@ -82,10 +78,10 @@ void Exchange::fill(Queue& queue, std::size_t index) {
 void Exchange::start(Queue& queue, const Span& block, std::size_t slot) {
   const int count = static_cast<int>(block.bytes);
   if (queue.sends) {
-    check(MPI_Isend(block.data, count, MPI_BYTE, queue.peer, tag_, channel_->comm, &requests_[slot]), "MPI_Isend");
-    channel_->bytes[purpose_] += block.bytes;
+    check(MPI_Isend(block.data, count, MPI_BYTE, queue.peer, tag_, channel()->comm, &requests_[slot]), "MPI_Isend");
+    channel()->bytes[purpose_] += block.bytes;
   } else {
-    check(MPI_Irecv(block.data, count, MPI_BYTE, queue.peer, tag_, channel_->comm, &requests_[slot]), "MPI_Irecv");
+    check(MPI_Irecv(block.data, count, MPI_BYTE, queue.peer, tag_, channel()->comm, &requests_[slot]), "MPI_Irecv");
   }
   slots_[slot].message = queue.next_message++;
   slots_[slot].expected = block.exact && !queue.sends ? block.bytes : -1;
@@ -126,6 +122,7 @@ void Exchange::finish(int slot, const MPI_Status& status) {
                       done.message, peer, bytes, done.expected));
     }
   }
+  if (done.number >= 0) arrived_[static_cast<std::size_t>(done.number)] = true;
   received(peer, done.message);
 }
 
@@ -159,10 +156,14 @@ std::string Exchange::missing() const {
   return fmt::format("nothing more came from rank {}; still sending to rank {}", from, to);
 }
 
-void Exchange::cancel_receives() noexcept {
-  if (!running()) return;
+void Exchange::give_up() noexcept {
+  if (!running() || settled()) return;
   for (std::size_t slot = 0; slot < requests_.size(); ++slot) {
-    if (requests_[slot] != MPI_REQUEST_NULL && !queues_[slots_[slot].queue].sends) MPI_Cancel(&requests_[slot]);
+    if (requests_[slot] == MPI_REQUEST_NULL) continue;
+    if (queues_[slots_[slot].queue].sends)
+      MPI_Request_free(&requests_[slot]);
+    else
+      MPI_Cancel(&requests_[slot]);
   }
 }
 
@@ -173,12 +174,6 @@ bool Exchange::settled() noexcept {
   if (code == MPI_SUCCESS) return done != 0;
   return std::all_of(requests_.begin(), requests_.end(),
                      [](MPI_Request request) { return request == MPI_REQUEST_NULL; });
-}
-
-void Exchange::abandon(std::shared_ptr<Request::Operation> self) noexcept {
-  channel_->was_abandoned = true;
-  // Channel::sweep made room for it when it was issued.
-  if (!settled()) channel_->graveyard.push_back(std::static_pointer_cast<Exchange>(std::move(self)));
 }
 
 }  // namespace matrixfsdp::mpi

@@ -8,7 +8,7 @@
 
 #include <mpi.h>
 
-#include "comm/mpi/channel.hpp"
+#include "comm/mpi/pending.hpp"
 
 namespace matrixfsdp::mpi {
 
@@ -21,32 +21,25 @@ struct Pace {
 /// Messages between this rank and its peers under one tag: for each peer and direction a queue, sent and received in
 /// order, a few at a time. Peers are served from rank + 1 upwards, so that no rank is everybody's first. Derived
 /// classes add what is to be sent and received, in the constructor, in received() and in next_stage().
-class Exchange : public Request::Operation {
+class Exchange : public Pending {
  public:
   Exchange(std::shared_ptr<Channel> channel, Purpose purpose, Pace pace);
-  ~Exchange() override;
-  Exchange(const Exchange&) = delete;
-  Exchange& operator=(const Exchange&) = delete;
 
   bool advance() final;
   [[nodiscard]] std::uint64_t progress() const final { return completed_; }
   [[nodiscard]] std::string missing() const final;
-  void abandon(std::shared_ptr<Request::Operation> self) noexcept final;
-
-  /// MPI holds nothing of this exchange any more. Starts nothing.
-  bool settled() noexcept;
-
-  /// Nothing that has not begun to arrive will be received.
-  void cancel_receives() noexcept;
-
-  [[nodiscard]] const std::shared_ptr<Channel>& channel() const { return channel_; }
-  [[nodiscard]] std::uint64_t sequence() const { return sequence_; }
+  bool settled() noexcept final;
+  void give_up() noexcept final;
 
  protected:
   /// Queues `bytes` bytes for `peer`, cut into blocks; nothing for none. The bytes live until the exchange is complete.
-  void send(int peer, const void* data, std::int64_t bytes);
-  /// The other side. Both sides cut alike, and a message of another length than expected is an error.
-  void receive(int peer, void* data, std::int64_t bytes);
+  /// They, and what is queued for `peer` after them, wait until the receive `after` (its number; -1: none) is complete.
+  void send(int peer, const void* data, std::int64_t bytes, std::int64_t after = -1);
+  /// The other side. Both sides cut alike, and a message of another length than expected is an error. `number` (-1:
+  /// none) is what sends may wait for.
+  void receive(int peer, void* data, std::int64_t bytes, std::int64_t number = -1);
+  /// Receives will have the numbers 0 to count - 1.
+  void number_receives(std::int64_t count) { arrived_.assign(static_cast<std::size_t>(count), false); }
 
   /// One message of at most `capacity` bytes; the sender's may be shorter, even empty.
   void send_message(int peer, const void* data, std::int64_t bytes);
@@ -57,14 +50,12 @@ class Exchange : public Request::Operation {
   /// All queues are empty: queues the next stage and returns true, or false at the end.
   virtual bool next_stage() { return false; }
 
-  [[nodiscard]] int rank() const { return channel_->rank; }
-  [[nodiscard]] int size() const { return channel_->size; }
-
  private:
   struct Span {
     std::byte* data;
     std::int64_t bytes;
-    bool exact;  ///< cut into blocks of known length
+    bool exact;                ///< cut into blocks of known length
+    std::int64_t number = -1;  ///< of this receive, or of the receive that this send waits for
   };
   struct Queue {
     int peer = 0;
@@ -79,6 +70,7 @@ class Exchange : public Request::Operation {
     std::size_t queue = 0;
     std::int64_t message = 0;
     std::int64_t expected = -1;  ///< bytes; -1: any
+    std::int64_t number = -1;    ///< of the receive that is complete with this message
   };
 
   Queue& queue_of(int peer, bool sends);
@@ -87,10 +79,8 @@ class Exchange : public Request::Operation {
   bool collect();
   void finish(int slot, const MPI_Status& status);
 
-  std::shared_ptr<Channel> channel_;
   Purpose purpose_;
   Pace pace_;
-  std::uint64_t sequence_;
   int tag_;
   std::vector<std::int64_t> index_of_send_;     // by peer; -1: no queue yet
   std::vector<std::int64_t> index_of_receive_;  // by peer
@@ -99,6 +89,7 @@ class Exchange : public Request::Operation {
   std::vector<MPI_Request> requests_;
   std::vector<int> completed_slots_;
   std::vector<MPI_Status> statuses_;
+  std::vector<bool> arrived_;  // by number of the receive
   std::uint64_t completed_ = 0;
   bool queued_ = false;  // something may be startable
 };

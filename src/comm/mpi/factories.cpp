@@ -1,4 +1,5 @@
-#include <algorithm>
+#include <array>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -67,15 +68,38 @@ Communicator split(MPI_Comm comm, int color, int key, std::chrono::milliseconds 
   return own(part);
 }
 
+Topology topology_of(Communicator& communicator) {
+  communicator.barrier({"find neighbours", "", ""});
+  const MPI_Comm all = communicator.implementation().channel->comm;
+  MPI_Comm node = MPI_COMM_NULL;
+  check(MPI_Comm_split_type(all, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
+  MPI_Group node_group = MPI_GROUP_NULL;
+  MPI_Group all_group = MPI_GROUP_NULL;
+  check(MPI_Comm_group(node, &node_group), "MPI_Comm_group");
+  check(MPI_Comm_group(all, &all_group), "MPI_Comm_group");
+  const int first_neighbour = 0;
+  int first = 0;
+  check(MPI_Group_translate_ranks(node_group, 1, &first_neighbour, all_group, &first), "MPI_Group_translate_ranks");
+  check(MPI_Group_free(&all_group), "MPI_Group_free");
+  check(MPI_Group_free(&node_group), "MPI_Group_free");
+  check(MPI_Comm_free(&node), "MPI_Comm_free");
+  return {all_gather_value(communicator, Purpose::other, first, {"find neighbours", "", ""})};
+}
+
 std::string library_description() {
-  std::string text(MPI_MAX_LIBRARY_VERSION_STRING, '\0');
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
   int length = 0;
   if (MPI_Get_library_version(text.data(), &length) != MPI_SUCCESS) return "MPI, version unknown";
-  text.resize(static_cast<std::size_t>(length));
-  // MPICH tells its whole configuration, line by line: the first line is the name and the version.
-  text.resize(std::min(text.size(), text.find('\n')));
-  text.erase(std::remove(text.begin(), text.end(), '\t'), text.end());
-  return text;
+  // MPICH tells its whole configuration, line by line: the first line is the name and the version, padded with tabs.
+  std::string line;
+  for (const char c : std::string_view(text.data(), static_cast<std::size_t>(length))) {
+    if (c == '\n') break;
+    if (c != '\t')
+      line += c;
+    else if (!line.empty() && line.back() != ' ')
+      line += ' ';
+  }
+  return line;
 }
 
 }  // namespace matrixfsdp::mpi

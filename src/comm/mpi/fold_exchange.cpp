@@ -5,7 +5,7 @@
 #include "comm/fold.hpp"
 #include "comm/mpi/exchange.hpp"
 #include "comm/mpi/segment_pace.hpp"
-#include "comm/table.hpp"
+#include "comm/require.hpp"
 
 namespace matrixfsdp {
 namespace mpi {
@@ -20,7 +20,7 @@ class FoldExchange final : public Exchange {
                float* sums)
       : Exchange(std::move(channel), Purpose::reduce, {4 * exchange_block, 2}),
         first_(first),
-        chunk_(even_chunk(size_of_unit, rank(), size())),
+        chunk_(fold_chunk(size_of_unit, rank(), size())),
         own_(buffer + chunk_.begin),
         sums_(sums),
         stride_(std::min(2 * exchange_block, chunk_.size())) {
@@ -28,7 +28,7 @@ class FoldExchange final : public Exchange {
     if (staging > 0) staging_ = make_tensor<float>("matrixfsdp::fold_staging", staging);
     for (int i = 1; i < size(); ++i) {
       const int to = (rank() + i) % size();
-      const Interval theirs = even_chunk(size_of_unit, to, size());
+      const Interval theirs = fold_chunk(size_of_unit, to, size());
       send(to, buffer + theirs.begin, bytes_of(theirs));
     }
     expect(0);
@@ -86,7 +86,7 @@ class FoldExchange final : public Exchange {
 
 Request fold_exchange(Communicator& communicator, std::int64_t size, bool first, TensorView<const float> buffer,
                       TensorView<float> sums, const OperationLabel& label) {
-  const Interval chunk = even_chunk(size, communicator.rank(), communicator.size());
+  const Interval chunk = fold_chunk(size, communicator.rank(), communicator.size());
   require_elements("the gradient", static_cast<std::int64_t>(buffer.size()), size, label);
   require_elements("the running sums", static_cast<std::int64_t>(sums.size()), chunk.size(), label);
 
@@ -94,6 +94,11 @@ Request fold_exchange(Communicator& communicator, std::int64_t size, bool first,
   return mpi::issue(std::make_shared<mpi::FoldExchange>(communicator.implementation().channel, size, first,
                                                         buffer.data(), sums.data()),
                     label);
+}
+
+std::int64_t fold_exchange_staging_bytes(std::int64_t size, int rank, int world_size) {
+  const std::int64_t chunk = fold_chunk(size, rank, world_size).size();
+  return 4 * (world_size - 1) * std::min(2 * exchange_block, chunk);
 }
 
 }  // namespace matrixfsdp

@@ -1,47 +1,84 @@
 #include <utility>
 
+#include <matrixfsdp/comm/segments.hpp>
+
 #include "comm/mpi/exchange.hpp"
+#include "comm/mpi/library_gather.hpp"
 #include "comm/mpi/segment_pace.hpp"
-#include "comm/table.hpp"
+#include "comm/require.hpp"
 
 namespace matrixfsdp {
 namespace mpi {
 namespace {
 
-/// Direct fan-out: each rank sends its intervals to every other rank, which receives them in place.
+/// The largest number of elements of a padding message.
+std::int64_t largest_padding(const TransferSchedule& schedule) {
+  std::int64_t largest = 0;
+  for (const auto* transfers : {&schedule.sends, &schedule.receives}) {
+    for (const PeerTransfers& peer : *transfers) {
+      for (const BlockTransfer& block : peer.blocks)
+        largest = std::max(largest, block.padding);
+    }
+  }
+  return largest;
+}
+
+/// Carries out a schedule: own segments are sent from the shard, what came from others from the buffer.
 class Gather final : public Exchange {
  public:
-  Gather(std::shared_ptr<Channel> channel, Purpose purpose, const SegmentTable& table, const float* shard,
-         float* buffer)
-      : Exchange(std::move(channel), purpose, segment_pace) {
-    for (int i = 1; i < size(); ++i) {
-      const int to = (rank() + i) % size();
-      const int from = (rank() + size() - i) % size();
-      const float* mine = shard;
-      for (const Interval& interval : table.intervals[static_cast<std::size_t>(rank())]) {
-        send(to, mine, bytes_of(interval));
-        mine += interval.size();
+  Gather(std::shared_ptr<Channel> channel, Purpose purpose, const Unshard& unshard, const float* shard, float* buffer)
+      : Exchange(std::move(channel), purpose, segment_pace),
+        padding_(static_cast<std::size_t>(2 * largest_padding(unshard.schedule))) {
+    std::int64_t number = 0;
+    for (const PeerTransfers& from : unshard.schedule.receives)
+      number += static_cast<std::int64_t>(from.blocks.size());
+    number_receives(number);
+    number = 0;
+    for (const PeerTransfers& from : unshard.schedule.receives) {
+      for (const BlockTransfer& block : from.blocks) {
+        float* data = block.padding > 0 ? padding_.data() : buffer + block.elements.begin;
+        receive(from.peer, data, 4 * block.size(), number++);
       }
-      for (const Interval& interval : table.intervals[static_cast<std::size_t>(from)]) {
-        receive(from, buffer + interval.begin, bytes_of(interval));
+    }
+    const auto& mine = unshard.table.intervals[static_cast<std::size_t>(rank())];
+    for (const PeerTransfers& to : unshard.schedule.sends) {
+      for (const BlockTransfer& block : to.blocks) {
+        const float* data = buffer + block.elements.begin;
+        if (block.padding > 0)
+          data = padding_.data() + padding_.size() / 2;  // apart from what arrives
+        else if (block.after < 0)
+          data = shard + shard_position(mine, block.elements.begin);
+        send(to.peer, data, 4 * block.size(), block.after);
       }
     }
   }
+
+ private:
+  static std::int64_t shard_position(const std::array<Interval, 2>& mine, std::int64_t element) {
+    const bool first = element >= mine[0].begin && element < mine[0].end;
+    return first ? element - mine[0].begin : mine[0].size() + element - mine[1].begin;
+  }
+
+  std::vector<float> padding_;  ///< zeros to send, and where others' go
 };
 
 }  // namespace
 }  // namespace mpi
 
-Request gather(Communicator& communicator, Purpose purpose, const SegmentTable& table, TensorView<const float> shard,
+Request gather(Communicator& communicator, Purpose purpose, const Unshard& unshard, TensorView<const float> shard,
                TensorView<float> buffer, const OperationLabel& label) {
-  require_valid(table, communicator.size(), label);
+  const SegmentTable& table = unshard.table;
+  require_ranks(table, communicator.size(), label);
   require_elements("the shard", static_cast<std::int64_t>(shard.size()), table.shard_size(communicator.rank()), label);
   require_elements("the buffer", static_cast<std::int64_t>(buffer.size()), table.size, label);
 
   Kokkos::fence();  // a kernel may still be writing the shard (CASES 40)
-  Request request = mpi::issue(
-      std::make_shared<mpi::Gather>(communicator.implementation().channel, purpose, table, shard.data(), buffer.data()),
-      label);
+  const auto& channel = communicator.implementation().channel;
+  Request request;
+  if (unshard.algorithm == CollectiveAlgorithm::allgatherv)
+    request = mpi::issue(mpi::library_gather(channel, purpose, table, shard.data(), buffer.data()), label);
+  else
+    request = mpi::issue(std::make_shared<mpi::Gather>(channel, purpose, unshard, shard.data(), buffer.data()), label);
   std::int64_t done = 0;
   for (const Interval& interval : table.intervals[static_cast<std::size_t>(communicator.rank())]) {
     // A single rank may pass its buffer as its shard.

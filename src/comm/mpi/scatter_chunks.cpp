@@ -2,7 +2,7 @@
 
 #include "comm/mpi/exchange.hpp"
 #include "comm/mpi/segment_pace.hpp"
-#include "comm/table.hpp"
+#include "comm/require.hpp"
 
 namespace matrixfsdp {
 namespace mpi {
@@ -13,7 +13,7 @@ class ScatterChunks final : public Exchange {
  public:
   ScatterChunks(std::shared_ptr<Channel> channel, const SegmentTable& table, const float* sums, float* shard)
       : Exchange(std::move(channel), Purpose::reduce, segment_pace) {
-    const Interval chunk = even_chunk(table.size, rank(), size());
+    const Interval chunk = fold_chunk(table.size, rank(), size());
     for (int i = 1; i < size(); ++i) {
       const int to = (rank() + i) % size();
       const int from = (rank() + size() - i) % size();
@@ -21,7 +21,7 @@ class ScatterChunks final : public Exchange {
         const Interval part = intersect(chunk, interval);
         send(to, sums + (part.begin - chunk.begin), bytes_of(part));
       }
-      const Interval theirs = even_chunk(table.size, from, size());
+      const Interval theirs = fold_chunk(table.size, from, size());
       std::int64_t done = 0;
       for (const Interval& interval : table.intervals[static_cast<std::size_t>(rank())]) {
         const Interval part = intersect(theirs, interval);
@@ -38,8 +38,8 @@ class ScatterChunks final : public Exchange {
 Request scatter_chunks(Communicator& communicator, const SegmentTable& table, TensorView<const float> sums,
                        TensorView<float> shard, const OperationLabel& label) {
   const int rank = communicator.rank();
-  const Interval chunk = even_chunk(table.size, rank, communicator.size());
-  require_valid(table, communicator.size(), label);
+  const Interval chunk = fold_chunk(table.size, rank, communicator.size());
+  require_ranks(table, communicator.size(), label);
   require_elements("the running sums", static_cast<std::int64_t>(sums.size()), chunk.size(), label);
   require_elements("the shard", static_cast<std::int64_t>(shard.size()), table.shard_size(rank), label);
 

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include <matrixfsdp/plan/segment_table.hpp>
+#include <matrixfsdp/plan/topology.hpp>
+
+/// How a unit is unsharded: who sends which elements to whom, in which order. A schedule is made from the table and the
+/// topology alone, so both sides of a transfer agree on it without a word; backends of comm carry it out. All
+/// algorithms move copies, so the bits that arrive are the same.
+namespace matrixfsdp {
+
+enum class CollectiveAlgorithm {
+  direct,        ///< every rank sends its segments to every other: one hop, O_max (W - 1) from the fullest rank
+  chain,         ///< blocks pass from rank to rank, ordered by node: about P through each rank, whoever owns them
+  scatter,       ///< two hops: owners spread blocks over helpers, helpers send them to all; rank loads are even
+  tree,          ///< a binomial tree from each owner: log2 W hops, for small units
+  hierarchical,  ///< a chain of nodes, each byte once over each link; inside a node from the rank where it arrived
+  padded,        ///< the chain, with every rank's segments padded to the longest: the published ablation
+  allgatherv,    ///< the MPI library's own
+};
+
+/// "direct", "chain", ... Throws InputError for any other name.
+CollectiveAlgorithm parse_collective(std::string_view name);
+std::string_view name_of(CollectiveAlgorithm algorithm);
+
+/// Elements of a message, unless asked otherwise: 128 KiB of float32.
+inline constexpr std::int64_t exchange_block = 32 * 1024;
+
+/// A message between two ranks.
+struct BlockTransfer {
+  Interval elements;         ///< of the buffer
+  std::int64_t padding = 0;  ///< elements that nobody reads, instead
+  std::int64_t after = -1;  ///< a send: the receive (its number in the schedule) that must be complete; -1: own segment
+
+  [[nodiscard]] std::int64_t size() const { return elements.size() + padding; }
+};
+
+/// Messages to, or from, one peer, in order.
+struct PeerTransfers {
+  int peer = 0;
+  std::vector<BlockTransfer> blocks;
+};
+
+/// One rank's part of an unshard. Receives are numbered through all peers, in the order in which they stand here.
+struct TransferSchedule {
+  std::vector<PeerTransfers> sends;
+  std::vector<PeerTransfers> receives;
+};
+
+/// What one rank sends and receives by a schedule.
+struct TransferCounts {
+  std::int64_t sent = 0;                    ///< elements
+  std::int64_t received = 0;                ///< elements
+  std::int64_t sent_between_nodes = 0;      ///< elements, of `sent`
+  std::int64_t received_between_nodes = 0;  ///< elements, of `received`
+  std::int64_t messages = 0;                ///< sent
+};
+TransferCounts counts_of(const TransferSchedule& schedule, const Topology& topology, int rank);
+
+/// Rank `rank`'s part of the unshard of `table`. Blocks have at most `block_elements` elements and do not cross
+/// segments. Throws ContractError for an invalid table, a topology of another size, block_elements < 1, and for
+/// allgatherv, which has no schedule of ours.
+TransferSchedule unshard_schedule(CollectiveAlgorithm algorithm, const SegmentTable& table, const Topology& topology,
+                                  int rank, std::int64_t block_elements = exchange_block);
+
+/// An unshard made ready, once for each unit.
+struct Unshard {
+  CollectiveAlgorithm algorithm = CollectiveAlgorithm::direct;
+  SegmentTable table;
+  TransferSchedule schedule;  ///< of one rank; empty for allgatherv
+};
+Unshard prepare_unshard(CollectiveAlgorithm algorithm, SegmentTable table, const Topology& topology, int rank,
+                        std::int64_t block_elements = exchange_block);
+
+/// How much of each unit a rank relays to all others by `scatter`: at most W - 2 times that, and what it gives to other
+/// helpers, leaves each rank, and the largest of those sums is as small as can be. Elements by rank; they sum to
+/// table.size. A rank relays its own elements first.
+std::vector<std::int64_t> relay_shares(const SegmentTable& table);
+
+}  // namespace matrixfsdp

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <vector>
+
+namespace matrixfsdp {
+
+/// Which ranks share the memory of a node. What passes between nodes passes their links.
+struct Topology {
+  std::vector<int> node;  ///< of each rank; any numbers, the same for ranks of one node
+
+  [[nodiscard]] int world_size() const { return static_cast<int>(node.size()); }
+  [[nodiscard]] bool same_node(int a, int b) const {
+    return node[static_cast<std::size_t>(a)] == node[static_cast<std::size_t>(b)];
+  }
+};
+
+/// `world_size` ranks, `ranks_per_node` on each node in rank order. Throws ContractError unless both are at least 1.
+Topology make_topology(int world_size, int ranks_per_node);
+
+}  // namespace matrixfsdp

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstdint>
+
+#include <matrixfsdp/comm/request.hpp>
+#include <matrixfsdp/plan/segment_table.hpp>
+
+namespace matrixfsdp {
+
+/// ContractError unless `table` has `world_size` ranks.
+void require_ranks(const SegmentTable& table, int world_size, const OperationLabel& label);
+
+/// ContractError unless `what` has `expected` elements.
+void require_elements(const char* what, std::int64_t count, std::int64_t expected, const OperationLabel& label);
+
+}  // namespace matrixfsdp
