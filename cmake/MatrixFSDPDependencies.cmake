@@ -5,7 +5,6 @@ find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(MPI REQUIRED COMPONENTS CXX)
 find_package(HDF5 REQUIRED COMPONENTS C)
-find_package(Threads REQUIRED)
 
 # Kokkos: a proper package first; else Debian's, whose package file names a wrong include folder, by header and library.
 if(NOT TARGET MatrixFSDP::kokkos)

@@ -29,20 +29,4 @@ nlohmann::json environment(Session& session);
 void print(const std::string& benchmark, Session& session, const nlohmann::json& rows,
            const std::vector<std::string>& columns, bool json);
 
-/// `mfsdp-bench train-step`: whole training steps of each strategy, interleaved, beside the rate of sgemm in the same
-/// run.
-struct TrainStepOptions {
-  std::string model = "gpt2:124m";
-  std::int64_t sequence_length = 256;
-  std::int64_t micro_batch = 4;
-  std::int64_t passes = 1;  ///< per step and rank
-  std::string optimizer = "muon";
-  std::vector<std::string> strategies = {"matrix-fsdp"};
-  bool recompute = false;
-  std::int64_t rounds = 5;
-  int threads = 1;
-  bool json = false;
-};
-int train_step(Session& session, const TrainStepOptions& options);
-
 }  // namespace matrixfsdp::bench

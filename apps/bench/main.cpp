@@ -5,7 +5,8 @@
 #include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/linalg/blas.hpp>
 
-#include "apps/bench/benchmark.hpp"
+#include "apps/bench/collectives.hpp"
+#include "apps/bench/train_step.hpp"
 #include "apps/train/version.hpp"
 
 int main(int argc, char** argv) {
@@ -40,6 +41,26 @@ int main(int argc, char** argv) {
         ->capture_default_str();
     train_step->add_flag("--json", options.json);
 
+    bench::CollectivesOptions collectives_options;
+    CLI::App* collectives = app.add_subcommand(
+        "collectives",
+        "The unshard of one unit by each algorithm. ratio: seconds over those of MPI_Iallgather of the even split in "
+        "the "
+        "same run; algbw and busbw: GB/s of the unit's bytes and of (W - 1) / W of them; max_rank_bytes: the most that "
+        "one rank sends or receives; wrong: elements that did not arrive (exit code 1 if any).");
+    collectives->add_option("--bytes", collectives_options.bytes, "Of the unit; one or more")
+        ->transform(CLI::AsSizeValue(false))
+        ->capture_default_str();
+    collectives->add_option("--table", collectives_options.tables, "Who owns: even, seven (matrices, one a third), one")
+        ->check(CLI::IsMember({"even", "seven", "one"}))
+        ->capture_default_str();
+    collectives->add_option("--algorithm", collectives_options.algorithms)->capture_default_str();
+    collectives->add_option("--block", collectives_options.block_bytes, "Bytes of a message")
+        ->transform(CLI::AsSizeValue(false))
+        ->capture_default_str();
+    collectives->add_option("--rounds", collectives_options.rounds)->check(CLI::PositiveNumber)->capture_default_str();
+    collectives->add_flag("--json", collectives_options.json);
+
     std::string text;
     std::string error;
     try {
@@ -60,6 +81,7 @@ int main(int argc, char** argv) {
       return exit_ok;
     }
     linalg::set_threads(options.threads);
-    return bench::train_step(session, options);
+    return collectives->parsed() ? bench::collectives(session, collectives_options)
+                                 : bench::train_step(session, options);
   });
 }

@@ -1,3 +1,5 @@
+#include "apps/bench/train_step.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <memory>

@@ -1,7 +1,6 @@
 #include "apps/train/checkpoints.hpp"
 
 #include <filesystem>
-#include <fstream>
 #include <optional>
 
 #include <fmt/format.h>
@@ -17,12 +16,12 @@ namespace {
 std::optional<std::string> chosen_checkpoint(Trainer& trainer) {
   const Options& options = trainer.options();
   if (options.resume != "none" && options.resume != "auto") return options.resume;
-  if (options.checkpoint_directory.empty()) return std::nullopt;
-  auto latest = io::find_latest(trainer.communicator(), options.checkpoint_directory);
+  if (options.checkpoint_folder.empty()) return std::nullopt;
+  auto latest = io::find_latest(trainer.communicator(), options.checkpoint_folder);
   if (latest && options.resume == "none") {
     throw InputError(
         fmt::format("--checkpoint-dir '{}': it holds {}; expected --resume auto to continue, or another folder",
-                    options.checkpoint_directory, std::filesystem::path(*latest).filename().string()));
+                    options.checkpoint_folder, std::filesystem::path(*latest).filename().string()));
   }
   return latest;
 }
@@ -41,9 +40,9 @@ void warn_of_changes(const Trainer& trainer, const io::TrainingState& state) {
 
 }  // namespace
 
-void resume_checkpoint(Trainer& trainer) {
+std::string resume_checkpoint(Trainer& trainer) {
   const std::optional<std::string> folder = chosen_checkpoint(trainer);
-  if (!folder) return;
+  if (!folder) return {};
   Replica& replica = trainer.replica();
   const io::TrainingState state = io::load_checkpoint(*folder, replica.model, *replica.optimizer);
   if (state.seed != trainer.options().seed) {
@@ -56,9 +55,10 @@ void resume_checkpoint(Trainer& trainer) {
     log_line(fmt::format("resumed from {}", *folder));
     warn_of_changes(trainer, state);
   }
+  return *folder;
 }
 
-void save_checkpoint(Trainer& trainer, double loss) {
+std::string save_checkpoint(Trainer& trainer, double loss) {
   const Options& options = trainer.options();
   io::TrainingState state;
   state.step = state.data_step = trainer.steps_done();
@@ -76,15 +76,8 @@ void save_checkpoint(Trainer& trainer, double loss) {
   state.configuration = configuration.dump();
   io::SaveOptions save;
   save.keep_last = static_cast<int>(options.keep_last);
-  io::save_checkpoint(options.checkpoint_directory, trainer.replica().model, *trainer.replica().optimizer, state, save);
-}
-
-std::string latest_checkpoint(const Options& options) {
-  if (options.checkpoint_directory.empty()) return {};
-  const auto folder = std::filesystem::path(options.checkpoint_directory);
-  std::ifstream latest(folder / "latest");
-  std::string name;
-  return latest >> name ? (folder / name).string() : std::string();
+  return io::save_checkpoint(options.checkpoint_folder, trainer.replica().model, *trainer.replica().optimizer, state,
+                             save);
 }
 
 }  // namespace matrixfsdp::train

@@ -6,14 +6,13 @@
 
 namespace matrixfsdp::train {
 
-/// Follows Options::resume. Throws InputError when the directory holds checkpoints but resume is "none", or when the
-/// checkpoint is of another model, seed or batch.
-void resume_checkpoint(Trainer& trainer);
+/// Collective. Follows Options::resume, and returns the checkpoint that the run continues from, or an empty string.
+/// Throws InputError when the checkpoint folder holds checkpoints but resume is "none", or when the checkpoint is of
+/// another model or seed. Other options that change what the run computes (batch size, ...) are logged, not refused.
+std::string resume_checkpoint(Trainer& trainer);
 
-/// Collective. Writes the step that was just done, and removes the oldest beyond Options::keep_last.
-void save_checkpoint(Trainer& trainer, double loss);
-
-/// Path of the newest checkpoint, or empty. One rank.
-std::string latest_checkpoint(const Options& options);
+/// Collective. Writes the step that was just done, and removes the oldest beyond Options::keep_last. Returns its
+/// folder.
+std::string save_checkpoint(Trainer& trainer, double loss);
 
 }  // namespace matrixfsdp::train

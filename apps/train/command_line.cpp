@@ -102,10 +102,8 @@ TransformerShape resolve_shape(const std::string& model, const ShapeOverrides& g
   override_with(shape.layers, given.layers);
   override_with(shape.hidden, given.hidden);
   override_with(shape.heads, given.heads);
-  if (bare) {
-    shape.kv_heads = shape.heads;
-    shape.ffn = 4 * shape.hidden;
-  }
+  if (bare || shape.style == TransformerStyle::gpt2) shape.kv_heads = shape.heads;
+  if (bare) shape.ffn = 4 * shape.hidden;
   override_with(shape.kv_heads, given.kv_heads);
   override_with(shape.ffn, given.ffn);
   override_with(shape.sequence_length, given.sequence_length);
@@ -184,11 +182,11 @@ void add_run_options(OptionReader& reader, CLI::App& app, Options& options) {
   reader.integer("--micro-batch", options.micro_batch, 1, "Sequences per pass and rank");
   reader.integer("--steps", options.steps, 1, "Optimizer steps of the whole run, resumed steps included");
   app.add_flag("--recompute", options.recompute, "Run each block's forward again in backward, for less memory");
-  reader.text("--checkpoint-dir", "Directory of checkpoints", "",
-              [&options](const std::string& value) { options.checkpoint_directory = value; });
+  reader.text("--checkpoint-dir", "Folder of checkpoints", "",
+              [&options](const std::string& value) { options.checkpoint_folder = value; });
   reader.integer("--checkpoint-every", options.checkpoint_every, 0, "Steps between checkpoints; 0: at the end only");
   reader.integer("--keep-last", options.keep_last, 1, "Checkpoints kept");
-  reader.text("--resume", "none, auto (the newest valid checkpoint, if any), or the directory of one step", "none",
+  reader.text("--resume", "none, auto (the newest valid checkpoint, if any), or the folder of one step", "none",
               [&options](const std::string& value) { options.resume = value; });
   reader.integer("--eval-every", options.evaluate_every, 0, "Steps between validations; 0: at the end only");
   reader.integer("--eval-batches", options.evaluation_batches, 1, "Global batches of a validation");

@@ -12,14 +12,16 @@ void validate(const Options& options, int world_size) {
     throw InputError(fmt::format("--batch-size {}: expected a multiple of W x --micro-batch = {} x {} = {}",
                                  options.batch_size, world_size, options.micro_batch, per_pass));
   }
+  validate(options.schedule);
   if (options.schedule.warmup_steps > options.steps) {
     throw InputError(
         fmt::format("--warmup-steps {}: expected at most --steps {}", options.schedule.warmup_steps, options.steps));
   }
-  if (!options.resume.empty() && options.resume == "auto" && options.checkpoint_directory.empty()) {
+  if (options.resume.empty()) throw InputError("--resume '': expected none, auto or the folder of one step");
+  if (options.resume == "auto" && options.checkpoint_folder.empty()) {
     throw InputError("--resume 'auto': expected --checkpoint-dir to say where checkpoints are");
   }
-  if (options.checkpoint_every > 0 && options.checkpoint_directory.empty()) {
+  if (options.checkpoint_every > 0 && options.checkpoint_folder.empty()) {
     throw InputError(
         fmt::format("--checkpoint-every {}: expected --checkpoint-dir to say where", options.checkpoint_every));
   }

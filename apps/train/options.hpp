@@ -38,10 +38,10 @@ struct Options {
   std::int64_t steps = 200;
   bool recompute = false;
 
-  std::string checkpoint_directory;
+  std::string checkpoint_folder;
   std::int64_t checkpoint_every = 0;  ///< 0: at the end only
   std::int64_t keep_last = 3;
-  std::string resume = "none";  ///< none, auto, or the directory of one step
+  std::string resume = "none";  ///< none, auto, or the folder of one step
 
   std::int64_t evaluate_every = 0;  ///< 0: at the end only
   std::int64_t evaluation_batches = 4;
@@ -69,7 +69,8 @@ struct CommandLine {
 /// Reads the command line and --config. Throws InputError with one line for anything wrong that needs no other rank.
 CommandLine parse_command_line(int argc, char** argv);
 
-/// What depends on W: batch size divisible by W x micro-batch. Throws InputError.
+/// What depends on W or on several options: batch size divisible by W x micro-batch, a valid schedule with at most
+/// `steps` of warm-up, checkpoints that have a folder, a resume that is not empty. Throws InputError.
 void validate(const Options& options, int world_size);
 
 /// The configuration that checkpoints and metrics record.

@@ -53,12 +53,15 @@ class Run {
       throw InputError(fmt::format(
           "--prompt '{}': expected text as --data, because token shards have no bytes to continue", options_.prompt));
     }
-    resume_checkpoint(trainer_);
+    const std::string resumed = resume_checkpoint(trainer_);
     open_metrics();
     announce();
-    if (trainer_.steps_done() >= options_.steps && speaks_) {
-      log_line(fmt::format("step {} of --steps {} is already done; raise --steps to train on", trainer_.steps_done(),
-                           options_.steps));
+    if (trainer_.steps_done() >= options_.steps) {
+      summary_.checkpoint = resumed;
+      if (speaks_) {
+        log_line(fmt::format("step {} of --steps {} is already done; raise --steps to train on", trainer_.steps_done(),
+                             options_.steps));
+      }
     }
     summary_.first_step = trainer_.steps_done() + 1;
     Progress progress(options_.steps);
@@ -132,8 +135,8 @@ class Run {
       const std::string text = sample();
       if (speaks_) progress.note(fmt::format("step {}  sample: {}", metrics.step, text));
     }
-    if (!options_.checkpoint_directory.empty() && (due(options_.checkpoint_every, metrics.step) || last)) {
-      save_checkpoint(trainer_, metrics.loss);
+    if (!options_.checkpoint_folder.empty() && (due(options_.checkpoint_every, metrics.step) || last)) {
+      summary_.checkpoint = save_checkpoint(trainer_, metrics.loss);
     }
   }
 
@@ -163,7 +166,6 @@ class Run {
     summary_.spare_ranks = plan_report_.spare_ranks;
     summary_.replicated_bytes = plan_report_.replicated_bytes;
     summary_.activation_bytes = trainer_.replica().network.activation_bytes();
-    summary_.checkpoint = latest_checkpoint(options_);
     if (!rates_.empty()) {
       std::nth_element(rates_.begin(), rates_.begin() + static_cast<std::ptrdiff_t>(rates_.size() / 2), rates_.end());
       summary_.tokens_per_second = rates_[rates_.size() / 2];

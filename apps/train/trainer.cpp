@@ -124,7 +124,7 @@ void Trainer::check_matrices(const StepMetrics& metrics) const {
   const std::int64_t copies = replica_->model.plan().replicated ? communicator_.size() : 1;
   const std::int64_t expected = copies * matrix_count(replica_->model.spec());
   if (metrics.matrices != expected) {
-    throw Error(
+    throw ContractError(
         fmt::format("step {}: {} matrices were orthogonalized, expected {}", metrics.step, metrics.matrices, expected));
   }
 }

@@ -21,13 +21,13 @@ class Trainer {
   Trainer(Communicator& communicator, const Options& options, const Data& data);
 
   /// One optimizer step; figures are the job's. A step whose gradient or loss is not finite is skipped on all ranks
-  /// alike. Throws Error when the number of orthogonalized matrices is not the model's.
+  /// alike. Throws ContractError when the number of orthogonalized matrices is not the model's.
   StepMetrics step();
 
   /// Mean loss over Options::evaluation_batches fixed batches of the validation data: the same bits at any W.
   double evaluate();
 
-  /// Continues `prompt` (tokens; the last sequence_length - 1 count) by `count` tokens.
+  /// Continues `prompt` (tokens; the last sequence_length at most count) by `count` tokens.
   std::vector<std::int32_t> sample(std::vector<std::int32_t> prompt, std::int64_t count);
 
   [[nodiscard]] std::int64_t steps_done() const { return step_; }

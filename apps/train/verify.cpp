@@ -19,9 +19,9 @@ void compare(const Replica& replica, const Replica& reference, Member member, co
       const float* found = (mine.*member).data();
       for (std::int64_t i = 0; i < mine.elements.size(); ++i) {
         if (std::bit_cast<std::uint32_t>(found[i]) == std::bit_cast<std::uint32_t>(expected[i])) continue;
-        throw Error(fmt::format("verify: step {}: {} of {} differs at element {}: {:.9g} under {}, {:.9g} replicated",
-                                step, what, mine.spec->name, mine.elements.begin + i, found[i],
-                                replica.model.plan().planner, expected[i]));
+        throw ContractError(fmt::format(
+            "verify: step {}: {} of {} differs at element {}: {:.9g} under {}, {:.9g} replicated", step, what,
+            mine.spec->name, mine.elements.begin + i, found[i], replica.model.plan().planner, expected[i]));
       }
     }
   }

@@ -32,6 +32,10 @@ void Fields::fail(std::string_view path, std::string_view found, std::string_vie
   throw IoError(fmt::format("'{}': field {} is {}; expected {}", source_, path, found, expected));
 }
 
+void Fields::refuse(const char* key, const InputError& error) const {
+  throw IoError(fmt::format("'{}': field {}: {}", source_, path_of(key), error.what()));
+}
+
 const Json& Fields::get(const char* key) {
   const auto field = object_.find(key);
   if (field == object_.end()) fail(path_of(key), "missing", "it to be there");

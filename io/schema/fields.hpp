@@ -8,6 +8,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <matrixfsdp/core/error.hpp>
+
 namespace matrixfsdp::io {
 
 /// Keeps the order in which fields are written, for people who read the file.
@@ -27,6 +29,16 @@ class Fields {
   bool boolean(const char* key);
   std::string text(const char* key);
   std::uint64_t checksum(const char* key);
+  /// What `parse` makes of a text; the InputError that it throws for an unknown one becomes an IoError with the field.
+  template <class Parse>
+  auto choice(const char* key, const Parse& parse) {
+    const std::string name = text(key);
+    try {
+      return parse(name);
+    } catch (const InputError& error) {
+      refuse(key, error);
+    }
+  }
   const Json& object(const char* key);
   /// Calls visit(element, path) for each element of an array.
   template <class Visit>
@@ -45,6 +57,7 @@ class Fields {
   [[nodiscard]] const std::string& source() const { return source_; }
 
  private:
+  [[noreturn]] void refuse(const char* key, const InputError& error) const;
   const Json& get(const char* key);
   const Json& get(const char* key, bool (Json::*is_type)() const noexcept, const char* expected);
 

@@ -54,12 +54,7 @@ std::vector<StoredSegment> read_segments(Fields& fields) {
     stored.dataset = segment.text("dataset");
     stored.elements.begin = segment.integer("begin", 0);
     stored.elements.end = segment.integer("end", stored.elements.begin);
-    const std::string dtype = segment.text("dtype");
-    try {
-      stored.dtype = parse_dtype(dtype);
-    } catch (const InputError&) {
-      segment.fail(segment.path_of("dtype"), "\"" + dtype + "\"", "float32, float64 or bfloat16");
-    }
+    stored.dtype = segment.choice("dtype", parse_dtype);
     stored.bytes = segment.integer("bytes", 0);
     stored.checksum = segment.checksum("checksum");
     segment.finish();

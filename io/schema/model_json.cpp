@@ -1,31 +1,13 @@
 #include "io/schema/model_json.hpp"
 
-#include <array>
 #include <utility>
-
-#include <fmt/format.h>
-
-#include <matrixfsdp/core/error.hpp>
 
 namespace matrixfsdp::io {
 namespace {
 
-using InitialKind = Initialization::Kind;
-
-constexpr std::array<std::pair<InitialKind, const char*>, 3> initial_kinds{{
-    {InitialKind::zeros, "zeros"},
-    {InitialKind::ones, "ones"},
-    {InitialKind::normal, "normal"},
-}};
-
 Json to_json(const Initialization& initialization) {
-  for (const auto& [kind, name] : initial_kinds) {
-    if (kind == initialization.kind) {
-      return {{"kind", name}, {"standard_deviation", initialization.standard_deviation}};
-    }
-  }
-  throw ContractError(
-      fmt::format("initialization kind {}: expected zeros, ones or normal", static_cast<int>(initialization.kind)));
+  return {{"kind", std::string(name_of(initialization.kind))},
+          {"standard_deviation", initialization.standard_deviation}};
 }
 
 Json to_json(const ParameterSpec& parameter) {
@@ -66,15 +48,7 @@ Blocks read_blocks(const Json& value, const std::string& source, const std::stri
 Initialization read_initialization(const Json& value, const std::string& source, const std::string& path) {
   Fields fields(value, source, path);
   Initialization initialization;
-  const std::string name = fields.text("kind");
-  bool known = false;
-  for (const auto& [kind, kind_name] : initial_kinds) {
-    if (name == kind_name) {
-      initialization.kind = kind;
-      known = true;
-    }
-  }
-  if (!known) fields.fail(fields.path_of("kind"), "\"" + name + "\"", "zeros, ones or normal");
+  initialization.kind = fields.choice("kind", parse_initialization);
   initialization.standard_deviation = fields.number("standard_deviation");
   fields.finish();
   return initialization;
@@ -85,13 +59,7 @@ ParameterSpec read_parameter(const Json& value, const std::string& source, const
   ParameterSpec parameter;
   parameter.name = fields.text("name");
   parameter.shape = integers(fields, "shape");
-  if (!fields.is_null("kind")) {
-    const std::string kind = fields.text("kind");
-    if (kind != name_of(ParameterKind::matrix) && kind != name_of(ParameterKind::tail)) {
-      fields.fail(fields.path_of("kind"), "\"" + kind + "\"", "null, matrix or tail");
-    }
-    parameter.kind = kind == name_of(ParameterKind::matrix) ? ParameterKind::matrix : ParameterKind::tail;
-  }
+  if (!fields.is_null("kind")) parameter.kind = fields.choice("kind", parse_parameter_kind);
   parameter.embedding = fields.boolean("embedding");
   parameter.frozen = fields.boolean("frozen");
   parameter.group = fields.text("group");

@@ -77,6 +77,12 @@ TensorFileWriter::~TensorFileWriter() {
 std::uint64_t TensorFileWriter::write(const std::string& dataset, const TensorInfo& info,
                                       std::span<const std::byte> values) {
   const Location location{implementation_->path, dataset};
+  const std::int64_t elements = element_count(info.global_shape);
+  if (info.elements.begin < 0 || info.elements.end < info.elements.begin || info.elements.end > elements) {
+    throw ContractError(fmt::format("dataset '{}': elements [{}, {}): expected an interval of the {} elements of {}",
+                                    dataset, info.elements.begin, info.elements.end, elements,
+                                    to_string(info.global_shape)));
+  }
   const auto bytes = static_cast<std::size_t>(info.elements.size()) * size_of(info.dtype);
   if (values.size() != bytes) {
     throw ContractError(fmt::format("dataset '{}': {} bytes for {} elements of {}", dataset, values.size(),

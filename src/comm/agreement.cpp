@@ -1,5 +1,3 @@
-#include <numeric>
-
 #include <fmt/format.h>
 
 #include <matrixfsdp/comm/communicator.hpp>
@@ -7,14 +5,18 @@
 
 namespace matrixfsdp {
 
-std::string_view name_of(Purpose purpose) {
-  static constexpr std::array<std::string_view, purpose_count> names{"unshard", "reduce", "clip", "optimizer", "other"};
-  return names[static_cast<std::size_t>(purpose)];
+namespace detail {
+
+void require_part_sizes(const std::vector<std::vector<std::byte>>& parts, std::size_t bytes,
+                        const OperationLabel& label) {
+  for (std::size_t rank = 0; rank < parts.size(); ++rank) {
+    if (parts[rank].size() == bytes) continue;
+    throw CommunicationError(fmt::format("{}: {} bytes from rank {}, expected {}: ranks exchange different things",
+                                         to_string(label), parts[rank].size(), rank, bytes));
+  }
 }
 
-std::int64_t ByteCounts::total() const {
-  return std::accumulate(sent.begin(), sent.end(), std::int64_t{0});
-}
+}  // namespace detail
 
 void agree_on_input(Communicator& communicator, std::string_view error) {
   const auto messages = communicator.all_gather(

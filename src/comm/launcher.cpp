@@ -18,9 +18,8 @@ std::string launcher_mismatch(int world_size, const Environment& environment) {
   const bool differs = in_step && !by_mpiexec && tasks > 0 && tasks != world_size;
   if (!alone && !differs) return {};
   return fmt::format(
-      "world size {}: {} says {} tasks; expected as many ranks, so the PMI of the launcher does not fit this MPI (try "
-      "srun "
-      "--mpi=pmi2, or mpiexec; to run {} on purpose, unset {})",
+      "world size {}: {} says {} tasks; expected as many ranks, so the PMI of the launcher does not fit this MPI "
+      "(try srun --mpi=pmi2, or mpiexec; to run {} on purpose, unset {})",
       world_size, name, tasks, world_size == 1 ? "one process" : "so many", name);
 }
 

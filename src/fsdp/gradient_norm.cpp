@@ -135,18 +135,4 @@ double clip_scale(double norm, double max_norm) {
   return max_norm > 0 && norm > max_norm ? max_norm / norm : 1.0;
 }
 
-double fold_losses(Communicator& communicator, const std::vector<double>& losses) {
-  const auto parts =
-      communicator.all_gather(Purpose::other, std::as_bytes(std::span(losses)), {"loss exchange", "", "step"});
-  double sum = 0;
-  for (std::size_t pass = 0; pass < losses.size(); ++pass) {
-    for (const auto& part : parts) {
-      double value = 0;
-      std::memcpy(&value, part.data() + pass * sizeof(double), sizeof(double));
-      sum += value;
-    }
-  }
-  return sum;
-}
-
 }  // namespace matrixfsdp

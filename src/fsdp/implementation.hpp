@@ -50,7 +50,8 @@ struct ShardedModel::Implementation {
   /// In the first step: all ranks must be about to issue the same operation (CommunicationError that names both).
   void announce(const char* operation, std::size_t unit, const char* phase);
   [[nodiscard]] Unit& at(std::size_t unit);
-  [[nodiscard]] bool resident() const { return plan.replicated || plan.world_size == 1; }
+  /// The shards are whole units on this rank.
+  [[nodiscard]] bool whole_here() const { return plan.replicated || plan.world_size == 1; }
 
   Communicator& communicator;
   ModelSpec model;

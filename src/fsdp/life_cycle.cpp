@@ -74,7 +74,7 @@ void ShardedModel::Implementation::finish_unshard(std::size_t index) {
 }
 
 void ShardedModel::Implementation::prefetch_after(std::size_t index, Phase phase) {
-  if (resident()) return;
+  if (whole_here()) return;
   std::int64_t next = static_cast<std::int64_t>(index);
   for (int ahead = 0; ahead < options.prefetch; ++ahead) {
     next += phase == Phase::forward ? 1 : -1;
@@ -95,7 +95,7 @@ void ShardedModel::Implementation::weights_changed() {
     }
     if (unit.state == UnitState::unsharding) unit.unsharding.wait();
     unit.state = UnitState::sharded;
-    unit.current = resident();
+    unit.current = whole_here();
   }
 }
 

@@ -49,9 +49,9 @@ UnitTensors<float>& ShardedModel::Implementation::gradients(std::size_t index) {
   return unit.gradients;
 }
 
-// Formula (DESIGN, order of summation): G = (((g_0 + g_1) + g_2) + ...) over micro-batch index pass * W + rank. This
-// pass adds its W terms to the running sums of each rank's chunk; after the last pass the chunks move to where the
-// segments live.
+// Formula: G = (((g_0 + g_1) + g_2) + ...) over micro-batch index pass * W + rank. That order knows neither owners nor
+// W, so the bits depend on the global batch alone. This pass adds its W terms to the running sums of each rank's chunk;
+// after the last pass the chunks move to where the segments live.
 void ShardedModel::Implementation::reduce(std::size_t index) {
   Unit& unit = at(index);
   gradients(index);  // nothing written: zeros take part, so the set of collectives never depends on gradients

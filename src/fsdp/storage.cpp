@@ -25,14 +25,15 @@ void ShardedModel::Implementation::allocate() {
     Unit& unit = units[u];
     const UnitPlan& layout = plan.units[u];
     unit.name = model.units[u].name;
-    if (!resident()) unit.unshard = prepare_unshard(options.collective, segment_table(layout.weights), topology, rank);
+    if (!whole_here())
+      unit.unshard = prepare_unshard(options.collective, segment_table(layout.weights), topology, rank);
     unit.gradient_table = segment_table(layout.gradients);
     if (plan.replicated) {
       unit.gradient_chunks =
           prepare_unshard(options.collective, even_table(layout.gradients.size, ranks), topology, rank);
     }
-    const std::int64_t weight_size = resident() ? layout.weights.size : layout.weights.shard_size(rank);
-    const std::int64_t gradient_size = resident() ? layout.gradients.size : layout.gradients.shard_size(rank);
+    const std::int64_t weight_size = whole_here() ? layout.weights.size : layout.weights.shard_size(rank);
+    const std::int64_t gradient_size = whole_here() ? layout.gradients.size : layout.gradients.shard_size(rank);
     unit.weight_shard = make_zeros<float>(unit.name + " weights", weight_size);
     unit.gradient_shard = make_zeros<float>(unit.name + " gradients", gradient_size);
     const std::int64_t chunk = fold_chunk(layout.gradients.size, rank, ranks).size();
@@ -54,7 +55,7 @@ void ShardedModel::Implementation::allocate_storage() {
     ++recycled;
     largest = std::max(largest, plan.units[u].weights.size);
   }
-  const std::int64_t slot_count = resident() ? 0 : std::min<std::int64_t>(options.prefetch + 1, recycled);
+  const std::int64_t slot_count = whole_here() ? 0 : std::min<std::int64_t>(options.prefetch + 1, recycled);
   for (std::int64_t s = 0; s < slot_count; ++s)
     slots.push_back(make_tensor<float>("unshard slot", largest));
   slot_occupant.assign(slots.size(), -1);
@@ -62,7 +63,7 @@ void ShardedModel::Implementation::allocate_storage() {
   std::int64_t ordinal = 0;
   for (std::size_t u = 0; u < units.size(); ++u) {
     Unit& unit = units[u];
-    if (resident()) {
+    if (whole_here()) {
       unit.storage = slice(unit.weight_shard, 0, plan.units[u].weights.size);
       unit.current = true;
     } else if (model.units[u].keep) {
@@ -123,14 +124,14 @@ void ShardedModel::Implementation::make_views() {
       view.elements = elements;
       const auto place = [&](const MatrixShard& shard, const Tensor<float>& values) {
         const std::int64_t offset = shard.parameter_offsets[p] + elements.begin;
-        return slice(values, resident() ? offset : shard_position(shard, rank, offset), elements.size());
+        return slice(values, whole_here() ? offset : shard_position(shard, rank, offset), elements.size());
       };
       view.weight = place(layout.weights, unit.weight_shard);
       if (!view.spec->frozen) view.gradient = place(layout.gradients, unit.gradient_shard);
       resident_views.push_back(view);
       if (!view.spec->frozen) trainable_views.push_back(view);
     };
-    if (resident()) {
+    if (whole_here()) {
       for (std::size_t p = 0; p < spec.parameters.size(); ++p) {
         add(p, {0, element_count(spec.parameters[p].shape)});
       }

@@ -15,7 +15,7 @@ struct Unit {
   SegmentTable gradient_table;
   Unshard gradient_chunks;  ///< of the sums of a replicated plan, from their chunks to every rank
 
-  Tensor<float> weight_shard;    ///< this rank's segments (the whole unit when resident)
+  Tensor<float> weight_shard;    ///< this rank's segments (the whole unit where whole_here())
   Tensor<float> gradient_shard;  ///< likewise, trainable parameters only
   Tensor<float> running_sums;    ///< of this rank's fold chunk; shared by all units when a step has one pass
 

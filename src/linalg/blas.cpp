@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <limits>
 #include <type_traits>
 
@@ -33,15 +34,21 @@ int blas_int(std::int64_t value) {
   return static_cast<int>(value);
 }
 
-// Kernels of a device may still write what a host BLAS is about to read. Nothing to wait for where kernels run on the host.
+// Kernels of a device may still write what a host BLAS is about to read. Nothing to wait for where kernels run on the
+// host.
 void wait_for_kernels() {
   if constexpr (!std::is_same_v<ExecutionSpace, Kokkos::DefaultHostExecutionSpace>) Kokkos::fence();
 }
 
 // BLAS is column-major: a row-major matrix with stride s is the transpose of a column-major one with leading dimension
-// s.
-int leading(std::int64_t stride) {
-  return blas_int(stride > 1 ? stride : 1);
+// s. A smaller one than the columns would make BLAS print a line and return with C as it was; one row has no stride.
+template <class T>
+int leading(const char* product, const char* name, const MatrixView<T>& matrix) {
+  if (matrix.rows > 1 && matrix.stride < matrix.cols) {
+    throw ContractError(fmt::format("{}: {} is {}x{} with stride {}: expected at least {}", product, name, matrix.rows,
+                                    matrix.cols, matrix.stride, matrix.cols));
+  }
+  return blas_int(std::max({matrix.stride, matrix.cols, std::int64_t{1}}));
 }
 
 }  // namespace
@@ -63,9 +70,9 @@ void gemm(Op op_a, Op op_b, T alpha, MatrixView<const std::type_identity_t<T>> a
   const int m = blas_int(c.cols);
   const int n = blas_int(c.rows);
   const int k = blas_int(inner);
-  const int lda = leading(a.stride);
-  const int ldb = leading(b.stride);
-  const int ldc = leading(c.stride);
+  const int lda = leading("gemm", "A", a);
+  const int ldb = leading("gemm", "B", b);
+  const int ldc = leading("gemm", "C", c);
   const char* ta = op_a == Op::none ? "N" : "T";
   const char* tb = op_b == Op::none ? "N" : "T";
   if constexpr (std::is_same_v<T, float>) {
@@ -87,8 +94,8 @@ void syrk(Op op_a, T alpha, MatrixView<const std::type_identity_t<T>> a, T beta,
   wait_for_kernels();
   const int n = blas_int(rows);
   const int k = blas_int(inner);
-  const int lda = leading(a.stride);
-  const int ldc = leading(c.stride);
+  const int lda = leading("syrk", "A", a);
+  const int ldc = leading("syrk", "C", c);
   // Column-major sees A^T, so A A^T is its "T" form; its upper triangle is our lower one.
   const char* trans = op_a == Op::none ? "T" : "N";
   if constexpr (std::is_same_v<T, float>) {

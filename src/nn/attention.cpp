@@ -1,6 +1,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include <fmt/format.h>
+
+#include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/nn/attention.hpp>
 
 #include "nn/attention_kernels.hpp"
@@ -9,6 +12,22 @@ namespace matrixfsdp::nn {
 namespace {
 
 using linalg::Op;
+
+void require_valid(const AttentionShape& shape) {
+  const auto positive = [](const char* name, std::int64_t extent) {
+    if (extent < 1) throw ContractError(fmt::format("attention: {} {}, expected at least 1", name, extent));
+  };
+  positive("sequences", shape.sequences);
+  positive("sequence length", shape.sequence_length);
+  positive("heads", shape.heads);
+  positive("kv heads", shape.kv_heads);
+  positive("head dimension", shape.head_dimension);
+  positive("query block", shape.query_block);
+  if (shape.heads % shape.kv_heads != 0) {
+    throw ContractError(fmt::format("attention: heads {} and kv heads {}, expected kv heads that divide heads",
+                                    shape.heads, shape.kv_heads));
+  }
+}
 
 std::int64_t rows_of_block(const AttentionShape& shape) {
   return std::min(shape.query_block, shape.sequence_length);
@@ -53,6 +72,7 @@ template <class T>
 void attention_forward(const AttentionShape& shape, MatrixView<const std::type_identity_t<T>> qkv,
                        MatrixView<std::type_identity_t<T>> out, TensorView<T> log_sum, TensorView<T> scratch,
                        Products& products) {
+  require_valid(shape);
   const std::int64_t length = shape.sequence_length;
   const std::int64_t block = rows_of_block(shape);
   const MatrixView<T> block_scores(scratch.data(), block, length);
@@ -80,6 +100,7 @@ void attention_backward(const AttentionShape& shape, MatrixView<const std::type_
                         MatrixView<const std::type_identity_t<T>> out, TensorView<T> log_sum,
                         MatrixView<const std::type_identity_t<T>> dout, MatrixView<std::type_identity_t<T>> dqkv,
                         TensorView<T> delta, TensorView<T> scratch, Products& products) {
+  require_valid(shape);
   const std::int64_t length = shape.sequence_length;
   const std::int64_t block = rows_of_block(shape);
   const T scale = score_scale<T>(shape);

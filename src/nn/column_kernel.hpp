@@ -12,7 +12,6 @@ namespace matrixfsdp::nn::detail {
 /// Columns that one thread owns: enough for vector loops on a CPU, one (coalesced) on a GPU.
 inline constexpr std::int64_t column_chunk = on_host ? 256 : 1;
 
-/// f(begin, end) for every chunk of columns. Complete at return.
 template <class F>
 struct ColumnFunctor {
   F f;
@@ -23,6 +22,7 @@ struct ColumnFunctor {
   }
 };
 
+/// f(begin, end) for every chunk of columns. Complete at return.
 template <class F>
 void for_column_chunks(const std::string& label, std::int64_t columns, const F& f) {
   const std::int64_t chunks = (columns + column_chunk - 1) / column_chunk;

@@ -40,6 +40,7 @@ template <class T, class AfterBlock>
 double blocks_of_rows(MatrixView<const T> x, MatrixView<const T> weight, const TensorView<std::int32_t>& targets,
                       bool gradient, T scale, const TensorView<T>& logits, const TensorView<double>& losses,
                       Products& products, const AfterBlock& after_block) {
+  require(weight.rows > 0, "linear_cross_entropy: expected a vocabulary of at least one row");
   const std::int64_t block = static_cast<std::int64_t>(logits.extent(0)) / weight.rows;
   require(block > 0, "linear_cross_entropy: the scratch of the logits must hold one row");
   for (std::int64_t first = 0; first < x.rows; first += block) {

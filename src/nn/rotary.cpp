@@ -1,5 +1,7 @@
 #include <cmath>
 
+#include <fmt/format.h>
+
 #include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/nn/rotary.hpp>
 
@@ -34,13 +36,27 @@ void rotate(MatrixView<T> x, std::int64_t sequence_length, std::int64_t head_dim
 
 }  // namespace detail
 
+namespace {
+
+/// Elements of each table.
+std::int64_t checked_size(std::int64_t sequence_length, std::int64_t head_dimension) {
+  if (sequence_length < 1) {
+    throw ContractError(fmt::format("rotary: sequence length {}, expected at least 1", sequence_length));
+  }
+  if (head_dimension < 1 || head_dimension % 2 != 0) {
+    throw ContractError(fmt::format("rotary: head dimension {}, expected a positive, even one", head_dimension));
+  }
+  return sequence_length * (head_dimension / 2);
+}
+
+}  // namespace
+
 template <class T>
 Rotary<T>::Rotary(std::int64_t sequence_length, std::int64_t head_dimension)
     : sequence_length_(sequence_length),
       head_dimension_(head_dimension),
-      cosine_(make_tensor<T>("matrixfsdp::nn::rotary_cosine", sequence_length * (head_dimension / 2))),
-      sine_(make_tensor<T>("matrixfsdp::nn::rotary_sine", sequence_length * (head_dimension / 2))) {
-  require(head_dimension > 0 && head_dimension % 2 == 0, "rotary: expected an even head dimension");
+      cosine_(make_tensor<T>("matrixfsdp::nn::rotary_cosine", checked_size(sequence_length, head_dimension))),
+      sine_(make_tensor<T>("matrixfsdp::nn::rotary_sine", checked_size(sequence_length, head_dimension))) {
   const std::int64_t half = head_dimension / 2;
   Kokkos::fence();
   for (std::int64_t position = 0; position < sequence_length; ++position) {

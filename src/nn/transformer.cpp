@@ -212,11 +212,6 @@ void Transformer<T>::logits(const UnitTensors<T>& root, std::int64_t position, T
 }
 
 template <class T>
-void Transformer<T>::last_logits(const UnitTensors<T>& root, Tensor<T>& logits) {
-  this->logits(root, implementation_->shape.attention.sequence_length - 1, logits);
-}
-
-template <class T>
 std::int64_t Transformer<T>::activation_bytes() const {
   return implementation_->activations.bytes();
 }

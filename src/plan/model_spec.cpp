@@ -8,7 +8,40 @@
 namespace matrixfsdp {
 
 std::string_view name_of(ParameterKind kind) {
-  return kind == ParameterKind::matrix ? "matrix" : "tail";
+  switch (kind) {
+    case ParameterKind::matrix:
+      return "matrix";
+    case ParameterKind::tail:
+      return "tail";
+  }
+  throw ContractError(fmt::format("parameter kind {}: expected matrix or tail", static_cast<int>(kind)));
+}
+
+ParameterKind parse_parameter_kind(std::string_view name) {
+  for (const ParameterKind kind : {ParameterKind::matrix, ParameterKind::tail}) {
+    if (name == name_of(kind)) return kind;
+  }
+  throw InputError(fmt::format("parameter kind '{}': expected matrix or tail", name));
+}
+
+std::string_view name_of(Initialization::Kind kind) {
+  switch (kind) {
+    case Initialization::Kind::zeros:
+      return "zeros";
+    case Initialization::Kind::ones:
+      return "ones";
+    case Initialization::Kind::normal:
+      return "normal";
+  }
+  throw ContractError(fmt::format("initialization {}: expected zeros, ones or normal", static_cast<int>(kind)));
+}
+
+Initialization::Kind parse_initialization(std::string_view name) {
+  using Kind = Initialization::Kind;
+  for (const Kind kind : {Kind::zeros, Kind::ones, Kind::normal}) {
+    if (name == name_of(kind)) return kind;
+  }
+  throw InputError(fmt::format("initialization '{}': expected zeros, ones or normal", name));
 }
 
 ParameterKind kind_of(const ParameterSpec& parameter) {

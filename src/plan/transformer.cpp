@@ -80,6 +80,10 @@ void validate(const TransformerShape& shape) {
     throw InputError(fmt::format("model: heads {} and kv heads {}, expected kv heads that divide heads", shape.heads,
                                  shape.kv_heads));
   }
+  if (shape.style == TransformerStyle::gpt2 && shape.kv_heads != shape.heads) {
+    throw InputError(fmt::format("model: heads {} and kv heads {}, expected the same number of both for gpt2",
+                                 shape.heads, shape.kv_heads));
+  }
   if (shape.style == TransformerStyle::llama && shape.head_dimension() % 2 != 0) {
     throw InputError(
         fmt::format("model: head dimension {} (hidden {} / heads {}), expected an even one for rotary "

@@ -9,6 +9,7 @@
 
 #include "comm/mpi/channel.hpp"
 #include "support/comm_tables.hpp"
+#include "support/messages.hpp"
 #include "support/mpi_world.hpp"
 
 namespace matrixfsdp {
@@ -141,6 +142,23 @@ TEST(CommMessages, require_equal_names_both_values) {
     EXPECT_EQ(error.what(), "the hash of the plan differs between ranks: 7 on rank 0, 8 on rank " +
                                 std::to_string(odd_one) + ": expected the same");
   }
+}
+
+// A rank at another operation, or with another type: its bytes are not read as a value.
+TEST(CommMessages, a_value_of_another_size_is_an_error_on_every_rank) {
+  if (world().size() == 1) return;
+  const int odd_one = world().size() - 1;
+  const bool odd = world().rank() == odd_one;
+  const std::string message = test::message_of<CommunicationError>([&] {
+    if (odd) {
+      all_gather_value(world(), Purpose::other, std::int64_t{7}, label);
+    } else {
+      all_gather_value(world(), Purpose::other, std::int32_t{7}, label);
+    }
+  });
+  const std::string expected =
+      odd ? "4 bytes from rank 0, expected 8" : "8 bytes from rank " + std::to_string(odd_one) + ", expected 4";
+  EXPECT_TRUE(test::mentions(message, {"exchange (test)", expected}));
 }
 
 TEST(CommMessages, purposes_have_the_names_of_the_metrics_line) {

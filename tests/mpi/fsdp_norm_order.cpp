@@ -4,10 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/core/random.hpp>
 #include <matrixfsdp/fsdp/sharded_model.hpp>
 #include <matrixfsdp/plan/planner.hpp>
 
+#include "support/messages.hpp"
 #include "support/mpi_world.hpp"
 #include "support/norm_blocks.hpp"
 #include "support/small_models.hpp"
@@ -76,6 +78,17 @@ TEST(FsdpNormOrder, losses_of_many_passes_are_folded_by_index) {
   // Otherwise the comparison could not fail: a sum by rank has other bits.
   if (ranks > 1) {
     EXPECT_NE(std::accumulate(of_ranks.begin(), of_ranks.end(), 0.0), expected);
+  }
+}
+
+TEST(FsdpLosses, another_number_on_one_rank_is_an_error_on_every_rank) {
+  if (world().size() == 1) return;
+  const int odd_one = world().size() - 1;
+  for (const std::size_t other : {0U, 1U, 3U}) {
+    const std::vector<double> mine(world().rank() == odd_one ? other : 2U, 1.0);
+    const std::string message = test::message_of<CommunicationError>([&] { fold_losses(world(), mine); });
+    EXPECT_TRUE(
+        test::mentions(message, {"2 losses on rank 0", std::to_string(other) + " on rank " + std::to_string(odd_one)}));
   }
 }
 

@@ -27,7 +27,7 @@ float micro_gradient(const std::string& name, std::int64_t element, std::int64_t
   return static_cast<float>(magnitude * (random.uniform(static_cast<std::uint64_t>(2 * element + 1)) - 0.5));
 }
 
-/// The left fold by micro-batch index, in float32 (DESIGN: order of summation).
+/// The left fold by micro-batch index, in float32: the order that no owner, plan or W changes.
 float folded_gradient(const std::string& name, std::int64_t element, std::int64_t micro_batches) {
   float sum = micro_gradient(name, element, 0);
   for (std::int64_t index = 1; index < micro_batches; ++index)

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/core/random.hpp>
 
 #include "apps/train/trainer.hpp"
@@ -54,6 +55,16 @@ TEST(TrainerData, targets_are_the_tokens_that_follow) {
     EXPECT_EQ(batch.targets[i], batch.tokens[i + 1]) << i;
   }
   EXPECT_NE(batch.targets, batch.tokens);
+}
+
+TEST(TrainerOptions, what_the_command_line_cannot_see_is_checked) {
+  train::Options options;
+  EXPECT_NO_THROW(validate(options, 1));
+  options.resume = "";
+  EXPECT_THROW(validate(options, 1), InputError);
+  options.resume = "none";
+  options.schedule.final_factor = 2;
+  EXPECT_THROW(validate(options, 1), InputError);
 }
 
 /// A token of micro-batch `index` of the first step that no other of that step has.

@@ -169,6 +169,24 @@ TEST(TrainRun, a_finished_run_has_nothing_left_to_do) {
   EXPECT_EQ(again.out.find("0.0000"), std::string::npos) << again.out;  // no figure of a step that was not taken
 }
 
+// FOLDER/latest may name a checkpoint that is damaged: the summary shows the one that the run went on from.
+TEST(TrainRun, the_summary_shows_the_checkpoint_that_was_read_or_written) {
+  const std::string folder = text_folder("shown");
+  const auto run = [&](const std::string& steps, const std::string& resume) {
+    const auto result = run_train(1, small_run(folder, {"--steps", steps, "--checkpoint-dir", folder + "/checkpoints",
+                                                        "--resume", resume, "--json"}));
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return nlohmann::json::parse(result.out)["checkpoint"].get<std::string>();
+  };
+  const std::string second = folder + "/checkpoints/step_00000002";
+  const std::string third = folder + "/checkpoints/step_00000003";
+  EXPECT_EQ(run("2", "none"), second);
+  EXPECT_EQ(run("3", "auto"), third);
+  write_file(third + "/manifest.json", "damaged");
+  EXPECT_EQ(run("2", "auto"), second);
+  EXPECT_EQ(run("2", second), second);
+}
+
 // Token shards of llm.c train too; more ranks than matrices leave spare ranks, which is legal and said.
 TEST(TrainRun, token_shards_and_spare_ranks) {
   const std::string folder = fresh_folder("shards");

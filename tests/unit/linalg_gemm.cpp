@@ -89,6 +89,32 @@ TYPED_TEST(LinalgGemm, ExtentsThatDoNotFitThrow) {
   EXPECT_THROW(transposed(), ContractError);
 }
 
+// BLAS itself prints a line and returns, with C as it was.
+TYPED_TEST(LinalgGemm, StrideBelowColumnsThrows) {
+  std::vector<TypeParam> values(6, TypeParam{1});
+  std::vector<TypeParam> result(4, TypeParam{7});
+  const MatrixView<TypeParam> narrow(values.data(), 2, 2, 1);
+  const MatrixView<TypeParam> good(values.data(), 2, 2);
+  const MatrixView<TypeParam> c(result.data(), 2, 2);
+  const MatrixView<TypeParam> narrow_c(result.data(), 2, 2, 1);
+  const auto gemm = [](Op op, const MatrixView<TypeParam>& a, const MatrixView<TypeParam>& b,
+                       const MatrixView<TypeParam>& to) { linalg::gemm<TypeParam>(op, op, 1, a, b, 0, to); };
+  for (const Op op : {Op::none, Op::transpose}) {
+    EXPECT_THROW(gemm(op, narrow, good, c), ContractError);
+    EXPECT_THROW(gemm(op, good, narrow, c), ContractError);
+    EXPECT_THROW(gemm(op, good, good, narrow_c), ContractError);
+  }
+  EXPECT_EQ(result, std::vector<TypeParam>(4, TypeParam{7}));
+}
+
+TYPED_TEST(LinalgGemm, OneRowHasNoStride) {
+  std::vector<TypeParam> values{1, 2, 3};
+  TypeParam result = 0;
+  const MatrixView<TypeParam> row(values.data(), 1, 3, 0);
+  linalg::gemm<TypeParam>(Op::none, Op::transpose, 1, row, row, 0, MatrixView<TypeParam>(&result, 1, 1, 0));
+  EXPECT_EQ(result, TypeParam{14});
+}
+
 // CASES 43 of the same kind: a count that BLAS cannot hold is refused, not wrapped.
 TYPED_TEST(LinalgGemm, ExtentBeyondBlasThrows) {
   const std::int64_t huge = std::int64_t{1} << 31;

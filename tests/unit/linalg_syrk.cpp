@@ -1,4 +1,5 @@
 #include <limits>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -91,6 +92,20 @@ TYPED_TEST(LinalgSyrk, ExtentsThatDoNotFitThrow) {
   EXPECT_THROW((linalg::syrk<TypeParam>(Op::none, 1, a.view(), 0, oblong.view())), ContractError);
   linalg::syrk<TypeParam>(Op::transpose, 1, a.view(), 0, three.view());
   EXPECT_EQ(three(2, 1), 2 * Strided<TypeParam>::mark * Strided<TypeParam>::mark);
+}
+
+TYPED_TEST(LinalgSyrk, StrideBelowColumnsThrows) {
+  std::vector<TypeParam> values(4, TypeParam{1});
+  std::vector<TypeParam> result(4, TypeParam{7});
+  const MatrixView<TypeParam> a(values.data(), 2, 2);
+  const MatrixView<TypeParam> c(result.data(), 2, 2);
+  const MatrixView<TypeParam> narrow_a(values.data(), 2, 2, 1);
+  const MatrixView<TypeParam> narrow_c(result.data(), 2, 2, 1);
+  for (const Op op : {Op::none, Op::transpose}) {
+    EXPECT_THROW((linalg::syrk<TypeParam>(op, 1, narrow_a, 0, c)), ContractError);
+    EXPECT_THROW((linalg::syrk<TypeParam>(op, 1, a, 0, narrow_c)), ContractError);
+  }
+  EXPECT_EQ(result, std::vector<TypeParam>(4, TypeParam{7}));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/nn/attention.hpp>
 
 #include "support/central_difference.hpp"
@@ -65,6 +66,23 @@ INSTANTIATE_TEST_SUITE_P(shapes, NnAttention,
                                            nn::AttentionShape{2, 5, 6, 1, 2, 64}, nn::AttentionShape{1, 6, 2, 2, 3, 1},
                                            nn::AttentionShape{3, 1, 2, 1, 4, 8},
                                            nn::AttentionShape{1, 50, 1, 1, 5, 40}));
+
+TEST(nn_attention, shapes_that_are_none_are_refused) {
+  nn::Products products;
+  const Strided<float> array(8, 64);
+  const Tensor<float> vector = make_tensor<float>("vector", 512);
+  // sequences, length, heads, key and value heads, dimension, query block
+  for (const nn::AttentionShape& shape : {nn::AttentionShape{0, 4, 2, 1, 4, 8}, nn::AttentionShape{1, 0, 2, 1, 4, 8},
+                                          nn::AttentionShape{1, 4, 0, 1, 4, 8}, nn::AttentionShape{1, 4, 2, 0, 4, 8},
+                                          nn::AttentionShape{1, 4, 2, 4, 4, 8}, nn::AttentionShape{1, 4, 3, 2, 4, 8},
+                                          nn::AttentionShape{1, 4, 2, 1, 0, 8}, nn::AttentionShape{1, 4, 2, 1, 4, 0}}) {
+    EXPECT_THROW(nn::attention_forward<float>(shape, array.view(), array.view(), vector, vector, products),
+                 ContractError);
+    EXPECT_THROW(nn::attention_backward<float>(shape, array.view(), array.view(), vector, array.view(), array.view(),
+                                               vector, vector, products),
+                 ContractError);
+  }
+}
 
 TEST(nn_attention, large_scores_do_not_overflow) {
   const nn::AttentionShape shape{1, 40, 1, 1, 4, 16};

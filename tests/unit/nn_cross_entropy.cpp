@@ -67,6 +67,16 @@ TEST(nn_cross_entropy, wide_vocabulary_in_float) {
   EXPECT_NEAR(sum, 3.0 * std::log(20000.0), 1e-9);
 }
 
+TEST(nn_cross_entropy, vocabulary_without_rows_is_refused) {
+  nn::Products products;
+  const Strided<float> x(3, 2);
+  const Strided<float> weight(0, 2);
+  const Tensor<float> scratch = make_tensor<float>("logits", 10);
+  const Tensor<double> losses = make_tensor<double>("losses", 3);
+  EXPECT_THROW(nn::linear_cross_entropy<float>(x.view(), weight.view(), some_targets(3, 1), scratch, losses, products),
+               ContractError);
+}
+
 TEST(nn_cross_entropy, scratch_below_one_row_is_refused) {
   nn::Products products;
   const Strided<float> x(3, 2);

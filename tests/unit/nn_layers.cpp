@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/nn/activation.hpp>
 #include <matrixfsdp/nn/embedding.hpp>
 #include <matrixfsdp/nn/layer_norm.hpp>
@@ -192,6 +193,13 @@ TEST(nn_rotary, turns_pairs_of_half_heads_and_back) {
   rotary.backward(x.view());  // the transpose of a rotation is its inverse
   EXPECT_LT(reference::relative_distance(x.dense(), start), 1e-15);
   EXPECT_TRUE(x.gaps_are_untouched());
+}
+
+TEST(nn_rotary, extents_are_checked_before_the_table_is_made) {
+  for (const std::int64_t length : {0, -3})
+    EXPECT_THROW(nn::Rotary<float>(length, 8), ContractError);
+  for (const std::int64_t dimension : {0, -2, 7})
+    EXPECT_THROW(nn::Rotary<float>(5, dimension), ContractError);
 }
 
 TEST(nn_linear, values_and_gradients) {

@@ -41,7 +41,7 @@ TEST_F(NnContract, order_of_calls) {
   EXPECT_MESSAGE(ContractError, network.block_backward(0, w[1], g[1]),
                  "block_backward of layer 0 of 2: expected layer 1");
   network.block_backward(1, w[2], g[2]);
-  EXPECT_MESSAGE(ContractError, network.last_logits(w[0], logits),
+  EXPECT_MESSAGE(ContractError, network.logits(w[0], 6, logits),
                  "logits: 0 of 2 blocks have run forward, expected all");
   EXPECT_MESSAGE(ContractError, network.embed_backward(g[0], ids),
                  "embed_backward: 1 of 2 blocks have run backward, expected all");
@@ -83,7 +83,7 @@ TEST_F(NnContract, logits) {
   model.forward(network, ids);
   EXPECT_MESSAGE(ContractError, network.logits(model.weights[0], 7, logits), "logits: position 7, expected 0 to 6");
   Tensor<float> small = make_tensor<float>("small", 11);
-  EXPECT_MESSAGE(ContractError, network.last_logits(model.weights[0], small),
+  EXPECT_MESSAGE(ContractError, network.logits(model.weights[0], 6, small),
                  "logits: tensor of 11 elements, expected 22 (2 sequences by 11 tokens)");
 }
 

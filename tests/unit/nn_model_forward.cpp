@@ -68,7 +68,7 @@ TEST_P(NnModel, last_logits_agree_with_the_loss) {
     expected += reference::minus_log_probability({logits.data(), logits.data() + 11},
                                                  targets[static_cast<std::size_t>(position)]);
   }
-  network.last_logits(model.weights[0], logits);
+  network.logits(model.weights[0], 6, logits);
   const double last = reference::minus_log_probability({logits.data(), logits.data() + 11}, targets[6]);
   EXPECT_NEAR(network.loss(model.weights[0], targets) - expected, last, 1e-12);
 }

@@ -34,8 +34,24 @@ TEST(ModelSpecs, kind_by_rule) {
     EXPECT_EQ(kind(shape), ParameterKind::tail) << to_string(shape);
   }
   EXPECT_EQ(kind_of(embedding("e", {100, 8})), ParameterKind::tail);
+}
+
+TEST(ModelSpecs, names_of_kinds_come_back) {
   EXPECT_EQ(name_of(ParameterKind::matrix), "matrix");
   EXPECT_EQ(name_of(ParameterKind::tail), "tail");
+  for (const ParameterKind value : {ParameterKind::matrix, ParameterKind::tail})
+    EXPECT_EQ(parse_parameter_kind(name_of(value)), value);
+  EXPECT_THROW(parse_parameter_kind("vector"), InputError);
+  EXPECT_THROW(name_of(static_cast<ParameterKind>(7)), ContractError);
+
+  using Kind = Initialization::Kind;
+  EXPECT_EQ(name_of(Kind::zeros), "zeros");
+  EXPECT_EQ(name_of(Kind::ones), "ones");
+  EXPECT_EQ(name_of(Kind::normal), "normal");
+  for (const Kind value : {Kind::zeros, Kind::ones, Kind::normal})
+    EXPECT_EQ(parse_initialization(name_of(value)), value);
+  EXPECT_THROW(parse_initialization("uniform"), InputError);
+  EXPECT_THROW(name_of(static_cast<Kind>(7)), ContractError);
 }
 
 TEST(ModelSpecs, kind_by_override) {

@@ -180,6 +180,9 @@ TEST(TransformerShapes, contradictions_are_named) {
             std::string::npos);
   TransformerShape odd = small(gpt2);
   odd.heads = odd.kv_heads = 8;
+  TransformerShape grouped = odd;
+  grouped.kv_heads = 1;
+  EXPECT_THROW(validate(grouped), InputError) << "gpt2 has no grouped keys";
   EXPECT_NO_THROW(validate(odd)) << "without rotary positions a head may have an odd dimension";
 }
 

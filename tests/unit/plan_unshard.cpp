@@ -208,7 +208,7 @@ TEST(PlanUnshard, chain_keeps_every_link_busy) {
         table_of({300, 200, 100, 100, 50, 30, 20, 0}, 0)}) {
     Game game(table, all_ranks(CollectiveAlgorithm::chain, table, topology, 1));
     EXPECT_EQ(game.play(), "");
-    EXPECT_LE(game.rounds(), 840);
+    EXPECT_LE(game.rounds(), 806);
   }
 }
 

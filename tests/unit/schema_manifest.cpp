@@ -159,7 +159,10 @@ TEST(Manifest, ReaderIsStrict) {
   EXPECT_TRUE(mentions(error_of([](Json& m) { m["model"]["units"][0]["parameters"][0]["shape"][0] = -5; }),
                        {"model.units[0].parameters[0].shape[0]", "-5"}));
   EXPECT_TRUE(mentions(error_of([](Json& m) { m["model"]["units"][0]["parameters"][0]["kind"] = "vector"; }),
-                       {"parameters[0].kind", "vector"}));
+                       {"parameters[0].kind", "vector", "expected matrix or tail"}));
+  EXPECT_TRUE(
+      mentions(error_of([](Json& m) { m["model"]["units"][0]["parameters"][0]["initialization"]["kind"] = "uniform"; }),
+               {"m.json", "parameters[0].initialization.kind", "uniform", "expected zeros, ones or normal"}));
 }
 
 std::string invalid(const std::function<void(Manifest&)>& change) {

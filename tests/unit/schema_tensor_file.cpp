@@ -72,6 +72,22 @@ TEST(TensorFile, WholeTensorsComeBackInBlocksOfAnySize) {
   }
 }
 
+// A file that no reader takes is not written.
+TEST(TensorFile, ElementsOutsideTheTensorAreRefused) {
+  const TemporaryFolder folder;
+  const auto values = counting(6);
+  TensorFileWriter writer(folder / "f.h5");
+  for (const Interval elements : {Interval{7, 13}, Interval{-1, 5}, Interval{5, 3}, Interval{13, 13}}) {
+    const auto count = static_cast<std::size_t>(std::max<std::int64_t>(0, elements.size()));
+    const std::string message = message_of<ContractError>([&] {
+      writer.write("/p", {DType::float32, {3, 4}, elements}, std::as_bytes(std::span(values).first(count)));
+    });
+    EXPECT_TRUE(mentions(message, {"/p", std::to_string(elements.begin), std::to_string(elements.end), "(3, 4)"}));
+  }
+  writer.write("/p", {DType::float32, {3, 4}, {6, 12}}, std::as_bytes(std::span(values)));
+  writer.close();
+}
+
 TEST(TensorFile, SegmentKnowsItsPlace) {
   const TemporaryFolder folder;
   const std::string dataset = dataset_path("p", "momentum", 2);

@@ -20,7 +20,7 @@ namespace matrixfsdp {
 enum class Purpose { unshard, reduce, clip, optimizer, other };
 inline constexpr std::size_t purpose_count = 5;
 
-/// "unshard", "reduce", "clip", "optimizer", "other": keys of a metrics line.
+/// "unshard", "reduce", "clip", "optimizer", "other": keys of a metrics line. Unchecked: a value of the enumeration.
 std::string_view name_of(Purpose purpose);
 
 /// Payload bytes this rank has handed to MPI for other ranks, by purpose. Copies to itself do not count.
@@ -36,6 +36,9 @@ struct ByteCounts {
 /// point-to-point, non-blocking MPI is used, so every wait can test, yield, sleep and end. Movable, not copyable.
 ///
 /// Made by adopt, duplicate or split (comm/mpi.hpp). No static state: several communicators live side by side.
+///
+/// Every operation throws CommunicationError, which names it by its label, when the deadline passes, when MPI fails,
+/// and when a peer's message is not of this operation. The operation is then lost, and so is the order of what follows.
 class Communicator {
  public:
   Communicator(Communicator&&) noexcept;
@@ -48,21 +51,23 @@ class Communicator {
   [[nodiscard]] int rank() const;
   [[nodiscard]] int size() const;
 
-  /// Longest time that any wait on this communicator lasts; then CommunicationError. Default 300 s.
+  /// Longest time that any wait on this communicator lasts; then CommunicationError. Default 300 s. A new one holds for
+  /// operations that are issued from then on; with 0 or less a wait takes only what is complete at once.
   [[nodiscard]] std::chrono::milliseconds deadline() const;
   void set_deadline(std::chrono::milliseconds deadline);
 
   [[nodiscard]] const ByteCounts& bytes() const;
 
-  /// Every rank gets every rank's bytes (any sizes, empty ones too), by rank.
+  /// Collective. Every rank gets every rank's bytes (any sizes, empty ones too), by rank.
   std::vector<std::vector<std::byte>> all_gather(Purpose purpose, std::span<const std::byte> mine,
                                                  const OperationLabel& label);
 
-  /// Rank `root`'s bytes on every rank.
+  /// Collective. Rank `root`'s bytes on every rank; `data` of the others is not read. `root` is the same everywhere.
+  /// Throws ContractError unless 0 <= root < size().
   std::vector<std::byte> broadcast(Purpose purpose, std::span<const std::byte> data, int root,
                                    const OperationLabel& label);
 
-  /// Returns when every rank has come here.
+  /// Collective. Returns when every rank has come here. No payload.
   void barrier(const OperationLabel& label);
 
   struct Implementation;  ///< of the backend
@@ -74,12 +79,20 @@ class Communicator {
   std::unique_ptr<Implementation> implementation_;
 };
 
-/// all_gather of `mine`, a trivially copyable value.
+namespace detail {
+/// Throws CommunicationError that names the operation, the rank and both sizes unless every part has `bytes` bytes.
+void require_part_sizes(const std::vector<std::vector<std::byte>>& parts, std::size_t bytes,
+                        const OperationLabel& label);
+}  // namespace detail
+
+/// all_gather of `mine`, a trivially copyable value of the same type on every rank (CommunicationError on all ranks
+/// where another size arrives), by rank.
 template <class T>
 std::vector<T> all_gather_value(Communicator& communicator, Purpose purpose, const T& mine,
                                 const OperationLabel& label) {
   static_assert(std::is_trivially_copyable_v<T>);
   const auto parts = communicator.all_gather(purpose, std::as_bytes(std::span<const T, 1>(&mine, 1)), label);
+  detail::require_part_sizes(parts, sizeof(T), label);
   std::vector<T> values;
   values.reserve(parts.size());
   for (const auto& part : parts) {
@@ -91,12 +104,12 @@ std::vector<T> all_gather_value(Communicator& communicator, Purpose purpose, con
 }
 
 /// Error handling that all ranks share: each rank passes its own message (empty: no error). When any is not empty, all
-/// ranks throw the same InputError with the first rank's message, so that the program ends in an orderly way with exit
-/// code 2.
+/// ranks throw the same InputError with the message of the first rank that has one, so that the program ends in an
+/// orderly way with exit code 2. Collective.
 void agree_on_input(Communicator& communicator, std::string_view error);
 
 /// Throws CommunicationError on every rank unless all ranks pass the same value: names `what`, and for the first rank
-/// that differs from rank 0 both values and both ranks.
+/// that differs from rank 0 both values and both ranks. Collective.
 void require_equal(Communicator& communicator, std::uint64_t value, std::string_view what);
 
 }  // namespace matrixfsdp

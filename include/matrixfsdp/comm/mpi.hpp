@@ -7,23 +7,28 @@
 #include <matrixfsdp/comm/communicator.hpp>
 #include <matrixfsdp/plan/topology.hpp>
 
-/// The factory's name says who owns the MPI communicator.
+/// The factory's name says who owns the MPI communicator. All of them throw ContractError where MPI is not running or
+/// `comm` is MPI_COMM_NULL, and CommunicationError where MPI fails. A communicator that is made here, not adopted, has
+/// MPI_ERRORS_RETURN.
 namespace matrixfsdp::mpi {
 
-/// Uses `comm` as it is; the caller keeps it alive and keeps its own messages off it, and adopts it once at a time. Its
-/// error handler stays: with MPI_ERRORS_RETURN a failure of MPI becomes a CommunicationError, otherwise MPI ends the
-/// job.
+/// Uses `comm` as it is, without communication; the caller keeps it alive and keeps its own messages off it, and adopts
+/// it once at a time. Its error handler stays: with MPI_ERRORS_RETURN a failure of MPI becomes a CommunicationError,
+/// otherwise MPI ends the job.
 Communicator adopt(MPI_Comm comm);
 
-/// Uses a duplicate of `comm` (MPI_Comm_idup with a deadline), and frees it.
+/// Uses a duplicate of `comm` (MPI_Comm_idup), and frees it. Collective over `comm`. Throws CommunicationError when not
+/// every rank has come within `deadline`, which is that of this call: the result starts with the default.
 Communicator duplicate(MPI_Comm comm, std::chrono::milliseconds deadline = std::chrono::seconds(300));
 
-/// Splits `comm` by `color` (>= 0), ordered by `key`, and frees the part. Collective over `comm`. A data-parallel group
-/// inside a larger mesh. MPI has no non-blocking split: all ranks meet within `deadline` first, then MPI_Comm_split
-/// blocks for as long as it takes.
+/// Splits `comm` by `color`, ordered by `key`, and frees the part. Collective over `comm`. A data-parallel group inside
+/// a larger mesh. Throws ContractError for color < 0. MPI has no non-blocking split: all ranks meet within `deadline`
+/// first (CommunicationError), then MPI_Comm_split blocks for as long as it takes. The result starts with the default
+/// deadline.
 Communicator split(MPI_Comm comm, int color, int key, std::chrono::milliseconds deadline = std::chrono::seconds(300));
 
-/// Over the ranks of `communicator`, with its deadline: messages and byte counts of its own.
+/// Over the ranks of `communicator`, with its deadline, also for this call: messages and byte counts of its own.
+/// Collective.
 Communicator duplicate(const Communicator& communicator);
 
 /// Which ranks of `communicator` share a node's memory (MPI_COMM_TYPE_SHARED). Collective; all ranks meet within the

@@ -36,18 +36,21 @@ class Request {
     virtual void abandon(std::shared_ptr<Operation> self) noexcept = 0;
   };
 
-  Request() = default;  ///< complete
+  Request() = default;  ///< complete, as one that was moved from
+  /// By a backend: `operation` is issued, `rank` and `sequence` are for messages; `deadline` is that of each wait().
   Request(std::shared_ptr<Operation> operation, OperationLabel label, int rank, std::uint64_t sequence,
           std::chrono::milliseconds deadline);
   Request(Request&& other) noexcept;
   Request& operator=(Request&& other) noexcept;
   ~Request();
 
-  /// Advances; true when complete.
+  /// Advances; true when complete. Throws CommunicationError where MPI or a peer fails: names rank, operation, unit,
+  /// phase and sequence number.
   bool test();
 
-  /// Tests, then yields, then sleeps for doubling times up to 1 ms, until complete. Throws CommunicationError once the
-  /// deadline has passed: names rank, operation, unit, phase, sequence number and seconds waited.
+  /// Tests, then yields, then sleeps for doubling times up to 1 ms, until complete. Throws CommunicationError as test
+  /// does, and once the deadline has passed since the call: with seconds waited, and the ranks that are missing where
+  /// that is known. The operation stays incomplete then.
   void wait();
 
  private:

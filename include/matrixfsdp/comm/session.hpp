@@ -12,21 +12,24 @@
 namespace matrixfsdp {
 
 struct SessionOptions {
-  int threads = 1;                                                 ///< of Kokkos' host execution space
+  int threads = 1;  ///< of Kokkos' host execution space, >= 1; adopt only names them
   std::chrono::milliseconds deadline = std::chrono::seconds(300);  ///< of start, end, and every wait of world()
-  bool check_launcher = true;  ///< compare the world size with SLURM_NTASKS (see DESIGN; spack#11925)
+  bool check_launcher = true;  ///< of start: compare the world size with what Slurm says (spack#11925)
 };
 
 /// Start and end of MPI and Kokkos, in that order and back. The only place with blocking MPI calls. One per process.
 class Session {
  public:
-  /// MPI_Init_thread (MPI_THREAD_FUNNELED at least: an error names what was asked for and what was provided), then
-  /// Kokkos with the device of the local rank. Throws InputError when SLURM_NTASKS (inside an srun step:
+  /// MPI_Init_thread, then Kokkos with the device of the local rank. Collective over all processes of the job. Throws
+  /// ContractError where MPI or Kokkos is already running; CommunicationError where MPI provides less than
+  /// MPI_THREAD_FUNNELED (both levels), MPI fails, or not every rank comes within the deadline; InputError for threads
+  /// < 1, for a device backend of Kokkos without a visible device, and when SLURM_NTASKS (inside an srun step:
   /// SLURM_STEP_NUM_TASKS) says more tasks than MPI has ranks: a wrong PMI makes every process rank 0 of 1.
   static Session start(int& argc, char**& argv, const SessionOptions& options = {});
 
-  /// MPI and Kokkos are the caller's, already initialised (ContractError otherwise); nothing is ended. `comm` is
-  /// duplicated.
+  /// MPI and Kokkos are the caller's, and nothing is ended. `comm`, a valid communicator (unchecked), is duplicated.
+  /// Collective over `comm`. Throws ContractError where MPI or Kokkos is not running, or MPI provides less than
+  /// MPI_THREAD_FUNNELED; CommunicationError where MPI fails, or not every rank comes within the deadline.
   static Session adopt(MPI_Comm comm, const SessionOptions& options = {});
 
   Session(Session&&) noexcept;
@@ -35,6 +38,7 @@ class Session {
   /// calls no collective and ends nothing: `main` aborts (run_main).
   ~Session();
 
+  /// All ranks of the job, or of the communicator that was adopted. Lives as long as the session.
   Communicator& world();
   [[nodiscard]] int local_rank() const;  ///< within the node
   [[nodiscard]] int local_size() const;

@@ -48,8 +48,9 @@ struct MemoryUse {
 };
 
 /// A model whose shards live as `plan` says. Every rank calls the same functions in the same order; in the first step
-/// every collective is announced to all ranks first, so that a different order is an error that names both, never a
-/// swap or a hang.
+/// every unshard and reduce is announced to all ranks first, so that a different order is an error that names both,
+/// never a swap or a hang. What waits for other ranks throws CommunicationError at the communicator's deadline, and
+/// where MPI fails. Unit indices are those of spec().units; ContractError for one that the model does not have.
 ///
 /// A step:
 ///   begin_step();
@@ -64,9 +65,12 @@ struct MemoryUse {
 /// replicated plan the shards are the whole model, and unshard moves nothing.
 class ShardedModel {
  public:
-  /// Compares hashes of model, plan and options across ranks (CommunicationError that names what differs), allocates,
-  /// and fills the initial weights (see Initialization). Keeps a reference to `communicator`.
+  /// Collective. Throws ContractError unless the plan is for as many ranks as the communicator has, prefetch >= 0 and
+  /// passes >= 1; InputError for an invalid model, ContractError for a plan that does not fit it (see validate of
+  /// both). Compares hashes of model, plan and options across ranks (CommunicationError that names what differs),
+  /// allocates, and fills the initial weights (see Initialization). `communicator` must outlive the model.
   ShardedModel(Communicator& communicator, ModelSpec model, Plan plan, const ShardedModelOptions& options);
+  /// Waits for a prefetch that is under way; never throws, and waits for nothing while an exception unwinds.
   ~ShardedModel();
   ShardedModel(const ShardedModel&) = delete;
   ShardedModel& operator=(const ShardedModel&) = delete;
@@ -77,9 +81,11 @@ class ShardedModel {
   [[nodiscard]] std::size_t unit_count() const;
 
   /// Makes the unit's weights available and counts one use; starts prefetching the next units of `phase`. Throws
-  /// ContractError when its storage is still in use by another unit (both names).
+  /// ContractError when its storage is still in use by another unit (both names), and in the first step
+  /// CommunicationError when another rank does something else (both operations).
   void unshard(std::size_t unit, Phase phase);
-  /// Ends one use. At zero uses the storage may be recycled, unless the unit is kept.
+  /// Ends one use. At zero uses the storage may be recycled, unless the unit is kept. Throws ContractError where there
+  /// is no use to end.
   void reshard(std::size_t unit);
   [[nodiscard]] UnitState state(std::size_t unit) const;
   [[nodiscard]] int uses(std::size_t unit) const;
@@ -88,17 +94,18 @@ class ShardedModel {
   /// same in forward and backward.
   [[nodiscard]] const UnitTensors<float>& weights(std::size_t unit) const;
   /// Gradient buffer, zeroed by its first use in a pass (of the step, with Accumulation::unsharded); frozen parameters
-  /// are empty. Units that are not kept share one buffer, so each must be reduced before the next asks for it
-  /// (ContractError).
+  /// are empty. Throws ContractError before begin_pass, and when the unit has been reduced in this pass. Units that are
+  /// not kept share one buffer, so each must be reduced before the next asks for it (ContractError, both names).
   UnitTensors<float>& gradients(std::size_t unit);
 
+  /// Starts a step anew, whatever became of the one before.
   void begin_step();
-  /// Throws ContractError when the step has had all its passes, or a unit was not reduced in the pass before (its
-  /// name).
+  /// Throws ContractError before the first begin_step, when the step has had all its passes, or when a unit was not
+  /// reduced in the pass before (its name).
   void begin_pass();
   /// Adds this rank's gradient buffer of the unit to the running sums; in the last pass brings the sums to the owners.
   /// Collective: every unit once per pass, whether or not anything was written to its gradient (then it counts as
-  /// zeros).
+  /// zeros). Throws ContractError as gradients does, and in the first step CommunicationError as unshard does.
   void reduce(std::size_t unit);
 
   /// What this rank holds, in canonical order: trainable segments for the optimizer, all segments (frozen too, gradient
@@ -106,12 +113,12 @@ class ShardedModel {
   [[nodiscard]] const std::vector<ParameterView>& trainable() const;
   [[nodiscard]] const std::vector<ParameterView>& resident() const;
   /// After the optimizer or a load has written to the views: unsharded copies are stale, and the next unshard fetches
-  /// again.
+  /// again. Throws ContractError while a unit is in use (its name). On all ranks.
   void weights_changed();
 
   [[nodiscard]] MemoryUse memory() const;
 
-  /// Calls `test` on everything under way; may be called between kernels.
+  /// Calls `test` on everything under way; may be called between kernels. Throws CommunicationError where it failed.
   void poll();
 
   /// True when every unit was reduced in every pass of this step: owners hold the full gradient.
@@ -122,22 +129,25 @@ class ShardedModel {
   std::unique_ptr<Implementation> implementation_;
 };
 
-/// Global norm of the raw gradients after the last pass: double sums over norm_block elements of each parameter, folded
-/// in canonical order: the same bits for every W and plan. Also carries `failures` (of the last optimizer step) to all
-/// ranks.
+/// Global norm (L2, in double) of the raw gradients after the last pass: sums of squares over norm_block elements of
+/// each parameter, folded in canonical order: the same bits for every W and plan. Also carries `failures` (of the last
+/// optimizer step) to all ranks.
 struct GradientNorm {
   double norm = 0;            ///< NaN or infinity when any gradient is not finite
   bool finite = true;         ///< the one decision for all ranks: skip the step when false
   std::int64_t failures = 0;  ///< sum over ranks
 };
-/// Throws ContractError before the last unit of the last pass has been reduced.
+/// Collective. Throws ContractError before the last unit of the last pass has been reduced, and CommunicationError as
+/// Communicator::all_gather does.
 GradientNorm gradient_norm(ShardedModel& model, std::int64_t failures = 0);
 
 /// Left fold by micro-batch index (pass * W + rank) of every rank's losses, one per pass: the same bits on every rank,
-/// at every W.
+/// at every W. Collective. Throws CommunicationError on every rank where one has another number of losses (both
+/// numbers), and as Communicator::all_gather does.
 double fold_losses(Communicator& communicator, const std::vector<double>& losses);
 
-/// Factor on gradients that brings `norm` down to `max_norm` (0: no clipping): min(1, max_norm / norm).
+/// Factor on gradients that brings `norm` down to `max_norm`: min(1, max_norm / norm). No clipping (1) where max_norm
+/// is 0 or less, or `norm` is NaN; 0 for an infinite norm.
 double clip_scale(double norm, double max_norm);
 
 }  // namespace matrixfsdp

@@ -6,9 +6,9 @@
 #include <matrixfsdp/tensor/tensor.hpp>
 
 /// The one seam over BLAS. All matrices are row-major. A call with no elements in the result does nothing, and a
-/// product is complete when the call returns. Throws ContractError for extents that do not fit each other, and for an
-/// extent or stride beyond int, which BLAS counts in. Unchecked: strides are at least the columns (BLAS leaves C as it
-/// was otherwise), and C overlaps neither A nor B.
+/// product is complete when the call returns. Throws ContractError for extents that do not fit each other, for an
+/// extent or stride beyond int, which BLAS counts in, and for a stride below the columns of a matrix with more than one
+/// row. Unchecked: C overlaps neither A nor B.
 namespace matrixfsdp::linalg {
 
 enum class Op { none, transpose };

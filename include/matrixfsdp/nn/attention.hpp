@@ -8,7 +8,8 @@
 /// What is unchecked, and what T is: see activation.hpp.
 namespace matrixfsdp::nn {
 
-/// All extents are positive, and kv_heads divides heads (unchecked: Transformer checks).
+/// All extents are positive, and kv_heads divides heads: attention_forward and attention_backward throw ContractError
+/// otherwise.
 struct AttentionShape {
   std::int64_t sequences = 1;
   std::int64_t sequence_length = 0;

@@ -12,8 +12,8 @@ namespace matrixfsdp::nn {
 template <class T>
 class Rotary {
  public:
-  /// Makes the table of angles. Throws ContractError for a head dimension that is not positive and even;
-  /// sequence_length >= 1 is unchecked.
+  /// Makes the table of angles. Throws ContractError for a sequence length below 1, and for a head dimension that is
+  /// not positive and even.
   Rotary(std::int64_t sequence_length, std::int64_t head_dimension);
 
   /// Turns, in place, the heads that lie side by side in the columns of `x` (a multiple of head_dimension); row r is at

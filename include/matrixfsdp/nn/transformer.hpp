@@ -56,8 +56,6 @@ class Transformer {
   /// Later tokens do not matter, so a context shorter than the sequence may be filled up with anything. Throws
   /// ContractError for a position outside of [0, sequence_length) or a tensor of another size.
   void logits(const UnitTensors<T>& root, std::int64_t position, Tensor<T>& logits);
-  /// logits of the last position.
-  void last_logits(const UnitTensors<T>& root, Tensor<T>& logits);
 
   /// Bytes of activations and scratch, all allocated by the constructor.
   [[nodiscard]] std::int64_t activation_bytes() const;

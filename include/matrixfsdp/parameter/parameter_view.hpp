@@ -27,7 +27,8 @@ struct ParameterView {
 template <class T>
 using UnitTensors = std::vector<TensorView<T>>;
 
-/// The whole matrix parameter, `values` = its elements, as one part (see matrix_parts).
+/// One part (see matrix_parts) of a matrix parameter whose elements are `values`, all of them. Unchecked: the part lies
+/// inside. Non-owning.
 template <class T>
 MatrixView<T> part_view(const TensorView<T>& values, const MatrixPart& part) {
   return {values.data() + part.offset, part.rows, part.cols, part.stride};

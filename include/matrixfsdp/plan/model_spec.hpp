@@ -14,8 +14,10 @@ namespace matrixfsdp {
 /// A matrix has a matrix optimizer and lives whole on one owner; a tail is everything else and stays on AdamW.
 enum class ParameterKind { matrix, tail };
 
-/// "matrix" or "tail".
+/// "matrix" or "tail". Throws ContractError for a value outside of the enumeration.
 std::string_view name_of(ParameterKind kind);
+/// Inverse. Throws InputError for any other name.
+ParameterKind parse_parameter_kind(std::string_view name);
 
 /// Named parts of a fused matrix (query, key, value, ...). Each part is orthogonalized by itself, as if it were a
 /// parameter of its own. `axis` 0 splits rows, 1 splits columns (of each matrix, see matrix_extents); `sizes` must sum
@@ -34,6 +36,11 @@ struct Initialization {
   enum class Kind { zeros, ones, normal } kind = Kind::normal;
   double standard_deviation = 0.02;  ///< of Kind::normal, mean 0
 };
+
+/// "zeros", "ones" or "normal". Throws ContractError for a value outside of the enumeration.
+std::string_view name_of(Initialization::Kind kind);
+/// Inverse. Throws InputError for any other name.
+Initialization::Kind parse_initialization(std::string_view name);
 
 /// One parameter. Weights of linear maps are (out features, in features), row-major.
 struct ParameterSpec {

@@ -32,7 +32,7 @@ struct TransformerShape {
 };
 
 /// Throws InputError unless all extents are positive and less than 2^31, heads divide hidden, kv_heads divide heads,
-/// and (llama) the head dimension is even.
+/// and (llama) the head dimension is even, (gpt2) kv_heads equal heads.
 void validate(const TransformerShape& shape);
 
 /// Catalogue: "gpt2:d12" (depth d: hidden 64 d, heads d), "gpt2:124m", "gpt2:350m", "gpt2:774m", "gpt2:1.5b",

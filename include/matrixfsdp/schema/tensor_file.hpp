@@ -39,9 +39,9 @@ class TensorFileWriter {
   TensorFileWriter& operator=(const TensorFileWriter&) = delete;
 
   /// Writes a dataset with its attributes and returns its checksum. A whole tensor has its shape, a segment is
-  /// one-dimensional. `values`: exactly the elements of `info` (ContractError), also when that is none. That they lie
-  /// inside the global shape is unchecked here; readers refuse the file otherwise. Throws IoError where HDF5 or the
-  /// disk fails, and for a dataset that is there already.
+  /// one-dimensional. `values`: exactly the elements of `info`, also when that is none. Throws ContractError where the
+  /// elements do not lie inside the global shape or `values` has another size; IoError where HDF5 or the disk fails,
+  /// and for a dataset that is there already.
   std::uint64_t write(const std::string& dataset, const TensorInfo& info, std::span<const std::byte> values);
 
   /// Flushes and closes the file and waits until it is on disk. Throws IoError. The last call.

@@ -110,15 +110,19 @@ void append(std::vector<PeerTransfers>& transfers, int peer, const Block& block,
   transfers.back().blocks.push_back({block.elements, block.padding, after});
 }
 
+/// What a rank passes on may come this many hops later than it could, before the rank has nothing to send: otherwise
+/// all would wait whenever one is late, because messages between two ranks have a fixed order.
+constexpr std::int64_t slack = 8;
+
 TransferSchedule schedule_of(const std::vector<Block>& blocks, const BroadcastTree& tree, int rank, int world_size) {
   std::vector<Hop> sends;
   std::vector<Hop> receives;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     const Block& block = blocks[i];
     if (rank != block.route.owner)
-      receives.push_back({tree.parent(block.route, rank), block.start + tree.depth(block.route, rank), i});
+      receives.push_back({tree.parent(block.route, rank), block.start + slack * tree.depth(block.route, rank), i});
     for (const int child : tree.children(block.route, rank))
-      sends.push_back({child, block.start + tree.depth(block.route, child), i});
+      sends.push_back({child, block.start + slack * tree.depth(block.route, child), i});
   }
   order(sends, rank, world_size, true);
   order(receives, rank, world_size, false);

@@ -4,6 +4,7 @@ cmake_minimum_required(VERSION 3.22)
 set(expected
     "apps/train/main.cpp:2: module apps includes matrixfsdp/utils/strings.hpp, of no known module"
     "include/matrixfsdp/plan/upward.hpp:6: module plan includes matrixfsdp/fsdp/sharded_model.hpp: the edge plan -> fsdp is not allowed"
+    "io/dataset/stores.cpp:2: module dataset includes matrixfsdp/schema/manifest.hpp: the edge dataset -> schema is not allowed"
     "io/schema/device.cpp:1: module schema includes Kokkos_Core.hpp: no Kokkos below module tensor"
     "io/schema/device.cpp:4: module schema includes io/dataset/window.hpp: the edge schema -> dataset is not allowed"
     "src/attic/old.cpp:1: folder of module 'attic'"

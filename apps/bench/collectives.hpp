@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <matrixfsdp/comm/session.hpp>
+
+namespace matrixfsdp::bench {
+
+/// `mfsdp-bench collectives`: the unshard of a table of segments by each algorithm, beside the MPI library's own
+/// MPI_Iallgather of the even split, polled the same way. All take turns, round by round.
+struct CollectivesOptions {
+  std::vector<std::int64_t> bytes = {28 << 20};  ///< of the unit
+  std::vector<std::string> tables = {"even", "seven", "one"};
+  std::vector<std::string> algorithms = {"direct", "chain", "scatter", "tree", "hierarchical", "padded", "allgatherv"};
+  std::int64_t block_bytes = 128 << 10;
+  std::int64_t rounds = 5;
+  bool json = false;
+};
+int collectives(Session& session, const CollectivesOptions& options);
+
+}  // namespace matrixfsdp::bench

@@ -1,0 +1,2 @@
+#include <matrixfsdp/core/error.hpp>
+#include <matrixfsdp/schema/manifest.hpp>
