@@ -167,6 +167,9 @@ void add_parallel_options(OptionReader& reader, Options& options, std::int64_t& 
                  {"ddp", [&options] { options.strategy = Strategy::ddp; }}});
   reader.text("--planner", "role, scope, cost, balanced", "balanced",
               [&options](const std::string& value) { options.planner.policy = parse_policy(value); });
+  reader.text("--collective", "How units are unsharded: direct, chain, scatter, tree, hierarchical, padded, allgatherv",
+              "scatter",
+              [&options](const std::string& value) { options.sharding.collective = parse_collective(value); });
   reader.integer("--prefetch", prefetch, 0, "Units unsharded ahead of the one that computes");
   reader.choice("--accumulate",
                 "chunks: exchange in every pass, bits independent of W; unsharded: once per step, more memory",

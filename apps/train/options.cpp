@@ -44,6 +44,7 @@ nlohmann::json to_json(const Options& options) {
         {"tied_head", shape.tied_head}}},
       {"strategy", options.strategy == Strategy::matrix_fsdp ? "matrix-fsdp" : "ddp"},
       {"planner", name_of(options.planner.policy)},
+      {"collective", name_of(options.sharding.collective)},
       {"accumulate", options.sharding.accumulation == Accumulation::chunks ? "chunks" : "unsharded"},
       {"optimizer", options.optimizer.matrices == MatrixOptimizer::muon ? "muon" : "adamw"},
       {"lr", muon.learning_rate},

@@ -45,6 +45,7 @@ struct ShardedModel::Implementation {
   void begin_pass();
   UnitTensors<float>& gradients(std::size_t index);
   void reduce(std::size_t index);
+  [[nodiscard]] TensorView<float> own_chunk(const Unit& unit) const;
   [[nodiscard]] bool gradients_ready() const;
 
   /// In the first step: all ranks must be about to issue the same operation (CommunicationError that names both).

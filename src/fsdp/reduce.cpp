@@ -49,35 +49,34 @@ UnitTensors<float>& ShardedModel::Implementation::gradients(std::size_t index) {
   return unit.gradients;
 }
 
+/// Of a replicated plan: this rank's part of the sums, in the gradient that all ranks hold.
+TensorView<float> ShardedModel::Implementation::own_chunk(const Unit& unit) const {
+  const Interval chunk = unit.reduce.table.intervals[static_cast<std::size_t>(communicator.rank())][0];
+  return slice(unit.gradient_shard, chunk.begin, chunk.size());
+}
+
 // Formula: G = (((g_0 + g_1) + g_2) + ...) over micro-batch index pass * W + rank. That order knows neither owners nor
-// W, so the bits depend on the global batch alone. This pass adds its W terms to the running sums of each rank's chunk;
-// after the last pass the chunks move to where the segments live.
+// W, so the bits depend on the global batch alone. This pass adds its W terms to the sums of each element, wherever
+// those are kept; after the last pass they are where the segments live.
 void ShardedModel::Implementation::reduce(std::size_t index) {
   Unit& unit = at(index);
   gradients(index);  // nothing written: zeros take part, so the set of collectives never depends on gradients
   const bool last = pass + 1 == options.passes;
   const bool accumulate_locally = options.accumulation == Accumulation::unsharded;
-  const std::int64_t size = unit.gradient_table.size;
   ++unit.passes_reduced;
   if (!accumulate_locally || last) {
     announce("reduce", index, "backward");
-    const bool first = pass == 0 || accumulate_locally;
     const OperationLabel label{"reduce", unit.name, "backward"};
-    const std::int64_t chunk = fold_chunk(size, communicator.rank(), plan.world_size).size();
-    const bool alone = plan.world_size == 1;
-    const Tensor<float>& sums_storage =
-        alone ? unit.gradient_shard : (unit.running_sums.size() > 0 ? unit.running_sums : shared_sums);
-    const TensorView<float> sums = slice(sums_storage, 0, chunk);
-    fold_exchange(communicator, size, first, unit.gradient_buffer, sums, label).wait();
-    if (last && !alone) {
-      const TensorView<float> target =
-          slice(unit.gradient_shard, 0, static_cast<std::int64_t>(unit.gradient_shard.size()));
-      if (plan.replicated) {
-        gather(communicator, Purpose::reduce, unit.gradient_chunks, sums, target, label).wait();
-      } else {
-        scatter_chunks(communicator, unit.gradient_table, sums, target, label).wait();
-      }
-    }
+    const TensorView<float> whole =
+        slice(unit.gradient_shard, 0, static_cast<std::int64_t>(unit.gradient_shard.size()));
+    const TensorView<float> shard = plan.replicated ? own_chunk(unit) : whole;
+    const TensorView<float> sums = slice(unit.running_sums.size() > 0 ? unit.running_sums : shared_sums, 0,
+                                         running_sum_elements(unit.reduce, communicator.rank()));
+    matrixfsdp::reduce(communicator, unit.reduce, {pass == 0 || accumulate_locally, last}, unit.gradient_buffer, sums,
+                       shard, label)
+        .wait();
+    if (last && plan.replicated)
+      gather(communicator, Purpose::reduce, unit.gradient_chunks, shard, whole, label).wait();
   }
   if (!accumulate_locally) unit.gradient_begun = false;
   if (shared_gradient_unit == static_cast<std::int64_t>(index)) shared_gradient_unit = -1;

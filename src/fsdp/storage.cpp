@@ -18,8 +18,8 @@ UnitTensors<float> parameter_tensors(const UnitSpec& spec, const MatrixShard& sh
 void ShardedModel::Implementation::allocate() {
   const int rank = communicator.rank();
   const int ranks = plan.world_size;
-  const bool keep_sums = options.passes > 1 && options.accumulation == Accumulation::chunks && ranks > 1;
-  std::int64_t largest_chunk = 0;
+  const std::int64_t exchanges = options.accumulation == Accumulation::chunks ? options.passes : 1;
+  std::int64_t most_sums = 0;
   units.resize(model.units.size());
   for (std::size_t u = 0; u < units.size(); ++u) {
     Unit& unit = units[u];
@@ -27,7 +27,7 @@ void ShardedModel::Implementation::allocate() {
     unit.name = model.units[u].name;
     if (!whole_here())
       unit.unshard = prepare_unshard(options.collective, segment_table(layout.weights), topology, rank);
-    unit.gradient_table = segment_table(layout.gradients);
+    unit.reduce = prepare_reduce(plan, u, exchanges);
     if (plan.replicated) {
       unit.gradient_chunks =
           prepare_unshard(options.collective, even_table(layout.gradients.size, ranks), topology, rank);
@@ -36,12 +36,11 @@ void ShardedModel::Implementation::allocate() {
     const std::int64_t gradient_size = whole_here() ? layout.gradients.size : layout.gradients.shard_size(rank);
     unit.weight_shard = make_zeros<float>(unit.name + " weights", weight_size);
     unit.gradient_shard = make_zeros<float>(unit.name + " gradients", gradient_size);
-    const std::int64_t chunk = fold_chunk(layout.gradients.size, rank, ranks).size();
-    largest_chunk = std::max(largest_chunk, chunk);
-    if (keep_sums) unit.running_sums = make_tensor<float>(unit.name + " running sums", chunk);
+    const std::int64_t sums = running_sum_elements(unit.reduce, rank);
+    most_sums = std::max(most_sums, sums);
+    if (exchanges > 1) unit.running_sums = make_tensor<float>(unit.name + " running sums", sums);
   }
-  // With one rank the fold's only chunk is the gradient itself.
-  if (ranks > 1 && !keep_sums) shared_sums = make_tensor<float>("running sums", largest_chunk);
+  if (exchanges == 1) shared_sums = make_tensor<float>("running sums", most_sums);
   allocate_storage();
   allocate_gradient_buffers();
   make_views();
@@ -81,16 +80,16 @@ void ShardedModel::Implementation::allocate_gradient_buffers() {
   const bool own_buffers = options.accumulation == Accumulation::unsharded;
   std::int64_t largest = 0;
   for (std::size_t u = 0; u < units.size(); ++u) {
-    if (!model.units[u].keep && !own_buffers) largest = std::max(largest, units[u].gradient_table.size);
+    if (!model.units[u].keep && !own_buffers) largest = std::max(largest, plan.units[u].gradients.size);
   }
   gradient_storage.push_back(make_tensor<float>("gradient buffer", largest));
   for (std::size_t u = 0; u < units.size(); ++u) {
     Unit& unit = units[u];
     if (model.units[u].keep || own_buffers) {
-      gradient_storage.push_back(make_tensor<float>(unit.name + " gradient buffer", unit.gradient_table.size));
-      unit.gradient_buffer = slice(gradient_storage.back(), 0, unit.gradient_table.size);
+      gradient_storage.push_back(make_tensor<float>(unit.name + " gradient buffer", plan.units[u].gradients.size));
+      unit.gradient_buffer = slice(gradient_storage.back(), 0, plan.units[u].gradients.size);
     } else {
-      unit.gradient_buffer = slice(gradient_storage.front(), 0, unit.gradient_table.size);
+      unit.gradient_buffer = slice(gradient_storage.front(), 0, plan.units[u].gradients.size);
     }
     unit.gradients = parameter_tensors(model.units[u], plan.units[u].gradients, unit.gradient_buffer);
   }
@@ -156,7 +155,7 @@ MemoryUse ShardedModel::Implementation::memory() const {
     use.gradients += bytes_of(unit.gradient_shard);
     use.running_sums += bytes_of(unit.running_sums);
     use.staging_peak = std::max(
-        use.staging_peak, fold_exchange_staging_bytes(unit.gradient_table.size, communicator.rank(), plan.world_size));
+        use.staging_peak, std::int64_t{sizeof(float)} * reduce_staging_elements(unit.reduce, communicator.rank()));
   }
   for (const auto& storage : slots)
     use.unsharded += bytes_of(storage);

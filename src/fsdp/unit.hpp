@@ -11,13 +11,14 @@ namespace matrixfsdp {
 /// What one rank holds of one unit.
 struct Unit {
   std::string name;
-  Unshard unshard;  ///< of the weights
-  SegmentTable gradient_table;
+  Unshard unshard;          ///< of the weights
+  Reduce reduce;            ///< of the gradients
   Unshard gradient_chunks;  ///< of the sums of a replicated plan, from their chunks to every rank
 
   Tensor<float> weight_shard;    ///< this rank's segments (the whole unit where whole_here())
   Tensor<float> gradient_shard;  ///< likewise, trainable parameters only
-  Tensor<float> running_sums;    ///< of this rank's fold chunk; shared by all units when a step has one pass
+  Tensor<float>
+      running_sums;  ///< of others' elements that this rank sums; shared by all units when a step has one pass
 
   TensorView<float> storage;  ///< the full weights, at one address for the whole run
   int slot = -1;              ///< -1: storage of its own

@@ -61,10 +61,11 @@ PlanReport report(const ModelSpec& model, const Plan& plan, const MemoryOptions&
     result.gamma.push_back(plan.units[u].gamma);
     if (!plan.replicated) add_segments(model.units[u], plan.units[u].weights, options.optimizer, result.ranks);
   }
+  const std::vector<std::int64_t> window = detail::window_bytes(model, plan, options);
   for (int rank = 0; rank < plan.world_size; ++rank) {
     RankLoad& load = result.ranks[static_cast<std::size_t>(rank)];
     load.rank = rank;
-    load.window_bytes = detail::window_bytes(model, plan, rank, options);
+    load.window_bytes = window[static_cast<std::size_t>(rank)];
     if (plan.replicated) {
       load.owned_bytes = workload.total.bytes;
       load.flops = workload.total.flops;

@@ -20,32 +20,48 @@ struct Extent {
   }
 };
 
+/// Of one rank: what it sums for others, and the staging of it.
+struct Sums {
+  std::int64_t total = 0;
+  std::int64_t most = 0;
+  std::int64_t staging = 0;
+
+  void add(const Reduce& reduce, int rank) {
+    const std::int64_t elements = running_sum_elements(reduce, rank);
+    total += elements;
+    most = std::max(most, elements);
+    staging = std::max(staging, reduce_staging_elements(reduce, rank));
+  }
+};
+
 }  // namespace
 
-std::int64_t window_bytes(const ModelSpec& model, const Plan& plan, int rank, const MemoryOptions& options) {
+std::vector<std::int64_t> window_bytes(const ModelSpec& model, const Plan& plan, const MemoryOptions& options) {
   Extent weights;
   Extent kept_weights;
   Extent gradients;
   Extent kept_gradients;
-  Extent chunks;
+  std::vector<Sums> sums(static_cast<std::size_t>(plan.world_size));
   for (std::size_t u = 0; u < plan.units.size(); ++u) {
     const bool keep = model.units[u].keep;
     (keep ? kept_weights : weights).add(plan.units[u].weights.size);
     (keep ? kept_gradients : gradients).add(plan.units[u].gradients.size);
-    chunks.add(fold_chunk(plan.units[u].gradients.size, rank, plan.world_size).size());
+    const Reduce reduce = prepare_reduce(plan, u, options.unsharded_accumulation ? 1 : options.passes);
+    for (int rank = 0; rank < plan.world_size; ++rank)
+      sums[static_cast<std::size_t>(rank)].add(reduce, rank);
   }
-  const bool alone = plan.world_size == 1;
-  const bool keep_sums = options.passes > 1 && !options.unsharded_accumulation;
-
   std::int64_t elements = 0;
-  if (!alone && !plan.replicated) {
+  if (plan.world_size > 1 && !plan.replicated) {
     elements += std::min<std::int64_t>(std::int64_t{options.prefetch} + 1, weights.count) * weights.largest;
     elements += kept_weights.sum;
   }
   elements += kept_gradients.sum + (options.unsharded_accumulation ? gradients.sum : gradients.largest);
-  if (!alone) elements += keep_sums ? chunks.sum : chunks.largest;
-  elements += (plan.world_size - 1) * std::min(2 * exchange_block, chunks.largest);
-  return 4 * elements;
+  const bool keep_sums = options.passes > 1 && !options.unsharded_accumulation;
+  std::vector<std::int64_t> bytes;
+  for (const Sums& rank : sums) {
+    bytes.push_back(4 * (elements + (keep_sums ? rank.total : rank.most) + rank.staging));
+  }
+  return bytes;
 }
 
 }  // namespace matrixfsdp::detail

@@ -34,11 +34,13 @@ TEST(CommBytes, an_independent_interposer_counts_the_same) {
     gather(world(), Purpose::unshard, testing::unshard_of(world(), table), shard, buffer, label).wait();
     EXPECT_EQ(gathered.counted(), gathered.interposer()) << name;
     const Since folded;
-    fold_exchange(world(), table.size, true, buffer, sums, label).wait();
+    testing::reduce_evenly(world(), table.size, true, buffer, sums, label).wait();
     EXPECT_EQ(folded.counted(), folded.interposer()) << name;
-    const Since scattered;
-    scatter_chunks(world(), table, sums, shard, label).wait();
-    EXPECT_EQ(scattered.counted(), scattered.interposer()) << name;
+    const Reduce scatter = prepare_reduce(CollectiveAlgorithm::scatter, table);
+    const Tensor<float> others = make_zeros<float>("sums", running_sum_elements(scatter, world().rank()));
+    const Since reduced;
+    reduce(world(), scatter, {}, buffer, others, shard, label).wait();
+    EXPECT_EQ(reduced.counted(), reduced.interposer()) << name;
   }
   for (const std::size_t size : {0U, 10U, 5000U}) {
     const std::vector<std::byte> data(size + static_cast<std::size_t>(world().rank()));

@@ -69,7 +69,7 @@ TEST(CommFold, sums_are_the_left_fold_bit_for_bit_with_exact_bytes) {
     for (std::int64_t pass = 0; pass < 3; ++pass) {
       const Tensor<float> gradient = gradient_of(size, pass * world().size() + world().rank());
       const ByteCounts before = world().bytes();
-      fold_exchange(world(), size, pass == 0, gradient, sums, label).wait();
+      testing::reduce_evenly(world(), size, pass == 0, gradient, sums, label).wait();
       EXPECT_EQ(world().bytes()[Purpose::reduce] - before[Purpose::reduce], 4 * (size - chunk.size()));
       EXPECT_EQ(world().bytes().total() - before.total(), 4 * (size - chunk.size()));
       for (std::int64_t i = 0; i < chunk.size(); ++i) {
@@ -95,7 +95,7 @@ TEST(CommFold, the_first_pass_keeps_a_negative_zero) {
   const Tensor<float> gradient = make_tensor<float>("gradient", size);
   Kokkos::deep_copy(gradient, -0.0F);
   const Tensor<float> sums = make_zeros<float>("sums", own_chunk(size).size());
-  fold_exchange(world(), size, true, gradient, sums, label).wait();
+  testing::reduce_evenly(world(), size, true, gradient, sums, label).wait();
   for (std::size_t i = 0; i < sums.size(); ++i)
     EXPECT_TRUE(std::signbit(sums(i)));
 }
@@ -114,7 +114,7 @@ TEST(CommFold, reductions_and_gathers_run_side_by_side) {
   for (int i = 0; i < 3; ++i) {
     gradients.push_back(gradient_of(size, world().rank()));
     sums.push_back(make_zeros<float>("sums", chunk.size()));
-    requests.push_back(fold_exchange(world(), size, true, gradients.back(), sums.back(), label));
+    requests.push_back(testing::reduce_evenly(world(), size, true, gradients.back(), sums.back(), label));
     if (i == 1)
       requests.push_back(gather(world(), Purpose::unshard, testing::unshard_of(world(), table), shard, whole, label));
   }
@@ -138,10 +138,11 @@ TEST(CommFold, staging_is_what_the_formula_says) {
     const Tensor<float> gradient = make_zeros<float>("gradient", size);
     const Tensor<float> sums = make_zeros<float>("sums", chunk.size());
     const test::CountAllocations allocations;
-    Request request = fold_exchange(world(), size, true, gradient, sums, label);
+    Request request = testing::reduce_evenly(world(), size, true, gradient, sums, label);
     const std::int64_t allocated = allocations.bytes();
     request.wait();
-    const std::int64_t expected = fold_exchange_staging_bytes(size, world().rank(), world().size());
+    const Reduce even = prepare_reduce(CollectiveAlgorithm::direct, even_table(size, world().size()));
+    const std::int64_t expected = 4 * reduce_staging_elements(even, world().rank());
     EXPECT_EQ(allocated, (expected + 7) / 8 * 8) << "size " << size;  // Kokkos rounds up to 8
     EXPECT_EQ(expected, 4 * (world().size() - 1) * std::min<std::int64_t>(2 * exchange_block, chunk.size()));
   }
@@ -155,7 +156,7 @@ TEST(CommFold, ranks_with_different_sizes_get_an_error) {
   const std::int64_t size = 10 * own.size() + (own.rank() == 0 ? own.size() : 0);
   const Tensor<float> gradient = gradient_of(size, own.rank());
   const Tensor<float> sums = make_zeros<float>("sums", own_chunk(size).size());
-  EXPECT_THROW(fold_exchange(own, size, true, gradient, sums, label).wait(), CommunicationError);
+  EXPECT_THROW(testing::reduce_evenly(own, size, true, gradient, sums, label).wait(), CommunicationError);
   world().barrier({"end of test", "", ""});
 }
 

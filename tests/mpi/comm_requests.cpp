@@ -31,7 +31,9 @@ struct Reduction {
     }
   }
 
-  Request start(Communicator& communicator) { return fold_exchange(communicator, size, true, gradient, sums, label); }
+  Request start(Communicator& communicator) {
+    return testing::reduce_evenly(communicator, size, true, gradient, sums, label);
+  }
 
   void expect_sums() const {
     for (std::int64_t i = 0; i < chunk.size(); ++i) {

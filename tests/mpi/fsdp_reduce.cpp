@@ -118,8 +118,8 @@ TEST(FsdpReduce, reductions_are_counted) {
     ShardedModel model(world(), spec, make_plan(spec, world().size()), options_for(4, accumulation));
     const std::int64_t before = reduce_bytes();
     run_passes(model, 4);
-    const testing::ReductionBytes expected = testing::reduction_bytes(model.plan());
     const std::int64_t exchanges = accumulation == Accumulation::chunks ? 4 : 1;
+    const testing::ReductionBytes expected = testing::reduction_bytes(model.plan(), exchanges);
     EXPECT_EQ(reduce_bytes() - before, exchanges * expected.exchange + expected.to_owners);
   }
 }

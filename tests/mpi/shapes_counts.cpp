@@ -79,7 +79,7 @@ TEST(ShapesCounts, bytes_and_flops_are_those_of_the_elements) {
     const ByteCounts bytes = bytes_of_all(own);
     EXPECT_EQ(weight_elements(plan), element_count(spec));
     EXPECT_EQ(bytes[Purpose::unshard], 4 * (ranks - 1) * element_count(spec)) << name_of(policy);
-    const testing::ReductionBytes reduction = testing::reduction_bytes(plan);
+    const testing::ReductionBytes reduction = testing::reduction_bytes(plan, passes);
     EXPECT_EQ(bytes[Purpose::reduce], passes * reduction.exchange + reduction.to_owners) << name_of(policy);
     EXPECT_EQ(bytes[Purpose::optimizer], 0);
     EXPECT_EQ(plan.units[2].gradients.size, plan.units[2].weights.size - 24) << "the frozen matrix has no gradient";

@@ -85,6 +85,13 @@ inline Unshard unshard_of(Communicator& communicator, const SegmentTable& table,
                          block_elements);
 }
 
+/// A pass over the even cut: what this rank sums lands in `sums`.
+inline Request reduce_evenly(Communicator& communicator, std::int64_t size, bool first,
+                             TensorView<const float> gradient, TensorView<float> sums, const OperationLabel& label) {
+  const Reduce even = prepare_reduce(CollectiveAlgorithm::direct, even_table(size, communicator.size()));
+  return reduce(communicator, even, {first, true}, gradient, {}, sums, label);
+}
+
 /// A float that tells (stream, element), with an exponent between 2^-12 and 2^12 and a sign, so that sums depend on
 /// their order.
 inline float value_at(std::uint64_t stream, std::int64_t element) {

@@ -30,10 +30,11 @@ void work(Communicator& world, int steps) {
   const std::int64_t chunk = table.shard_size(world.rank());
   const Tensor<float> buffer = make_zeros<float>("buffer", size);
   const Tensor<float> sums = make_zeros<float>("sums", chunk);
+  const Reduce scatter = prepare_reduce(CollectiveAlgorithm::scatter, table);
+  const Tensor<float> others = make_zeros<float>("others", running_sum_elements(scatter, world.rank()));
   for (int step = 0; step < steps; ++step) {
     gather(world, Purpose::unshard, direct(world, table), sums, buffer, {"unshard", "block.0", "forward"}).wait();
-    fold_exchange(world, size, true, buffer, sums, {"reduce", "block.0", "backward"}).wait();
-    scatter_chunks(world, table, sums, sums, {"reduce", "block.0", "backward"}).wait();
+    reduce(world, scatter, {}, buffer, others, sums, {"reduce", "block.0", "backward"}).wait();
     all_gather_value(world, Purpose::clip, 1.0, {"norm exchange", "", "step"});
   }
 }

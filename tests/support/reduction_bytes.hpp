@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <matrixfsdp/plan/plan.hpp>
+#include <matrixfsdp/plan/collective.hpp>
 
 namespace matrixfsdp::testing {
 
@@ -13,17 +13,12 @@ struct ReductionBytes {
   std::int64_t to_owners = 0;
 };
 
-inline ReductionBytes reduction_bytes(const Plan& plan) {
+inline ReductionBytes reduction_bytes(const Plan& plan, std::int64_t passes) {
   ReductionBytes bytes;
-  const int ranks = plan.world_size;
-  for (const UnitPlan& unit : plan.units) {
-    const MatrixShard& layout = unit.gradients;
-    bytes.exchange += 4 * layout.size * (ranks - 1);
-    for (int holder = 0; holder < ranks; ++holder) {
-      const Interval chunk = fold_chunk(layout.size, holder, ranks);
-      const auto h = static_cast<std::size_t>(holder);
-      bytes.to_owners +=
-          4 * (chunk.size() - intersect(chunk, layout.owned[h]).size() - intersect(chunk, layout.tails[h]).size());
+  for (std::size_t unit = 0; unit < plan.units.size(); ++unit) {
+    bytes.exchange += 4 * plan.units[unit].gradients.size * (plan.world_size - 1);
+    for (const ReducePiece& piece : prepare_reduce(plan, unit, passes).pieces) {
+      if (piece.owner != piece.holder) bytes.to_owners += 4 * piece.elements.size();
     }
   }
   return bytes;

@@ -32,6 +32,7 @@ const std::vector<BadInput>& bad_inputs() {
   static const std::vector<BadInput> all = {
       {"unknown_option", {"--data", "FOLDER/text", "--learning-rat", "1"}, {"--learning-rat"}},
       {"unknown_value", {"--data", "FOLDER/text", "--planner", "best"}, {"best", "balanced"}},
+      {"unknown_collective", {"--data", "FOLDER/text", "--collective", "ring"}, {"ring", "chain"}},
       {"unknown_model", {"--data", "FOLDER/text", "--model", "gpt9"}, {"gpt9", "gpt2"}},
       {"not_a_number", {"--data", "FOLDER/text", "--steps", "many"}, {"--steps", "many", "integer"}},
       {"zero", {"--data", "FOLDER/text", "--steps", "0"}, {"--steps", "0", "at least 1"}},
@@ -51,7 +52,7 @@ const std::vector<BadInput>& bad_inputs() {
       {"kv_heads_of_gpt2", {"--data", "FOLDER/text", "--heads", "4", "--kv-heads", "1"}, {"gpt2", "kv heads 1", "4"}},
       {"batch", {"--data", "FOLDER/text", "--batch-size", "7", "--micro-batch", "2"}, {"7", "4"}},
       {"resume_nowhere", {"--data", "FOLDER/text", "--resume", "FOLDER/nowhere"}, {"nowhere"}},
-      {"resume_nothing", {"--data", "FOLDER/text", "--resume="}, {"--resume ''", "auto"}},
+      {"resume_nothing", {"--data", "FOLDER/text", "--resume", ""}, {"--resume ''", "auto"}},
       {"prompt_for_tokens",
        {"--data", "FOLDER/good.bin", "--vocab-size", "1001", "--seq-len", "8", "--prompt", "once"},
        {"--prompt", "once", "text"}},

@@ -100,29 +100,33 @@ std::int64_t window(const ModelSpec& model, const Plan& plan, int rank, int pref
   return report(model, plan, options).ranks.at(static_cast<std::size_t>(rank)).window_bytes;
 }
 
-// Chunks of rank 1 of 3: [30, 60) of 90, [20, 40) of 60, [26, 53) of 80, [23, 46) of 70: 30, 20, 27, 23.
+// Each unit lies whole on one of 3 ranks, P elements. One pass: the owner receives P when it sums none itself, the two
+// others P each when they sum a half, so halves they are: 45 of r, 30, 40, 35. Four passes, 8 copies: with 24 of r at
+// the owner, which then receives 8 * 24 + 66 = 258, and 33 at the others (264) the most is least; likewise 16 and 22 of
+// 60, 22 and 29 of 80, 19 and 26 (the last rank 25) of 70. Rank 0 owns r, rank 1 the 80.
 TEST(PlanWindow, by_hand) {
   const ModelSpec model = window_model();
   const Plan plan = make_plan(model, 3);
-  const std::int64_t staging = 4 * 2 * 30;
-  EXPECT_EQ(window(model, plan, 1, 0, 1, false), 4 * (80 + 100 + 80 + 90 + 30) + staging);
-  EXPECT_EQ(window(model, plan, 1, 1, 1, false), 4 * (2 * 80 + 100 + 80 + 90 + 30) + staging);
-  EXPECT_EQ(window(model, plan, 1, 2, 1, false), 4 * (3 * 80 + 100 + 80 + 90 + 30) + staging);
-  EXPECT_EQ(window(model, plan, 1, 9, 1, false), 4 * (3 * 80 + 100 + 80 + 90 + 30) + staging)
+  ASSERT_EQ(plan.units[0].gradients.shard_size(0), 90);
+  ASSERT_EQ(plan.owner(2, 0), 1);
+  const std::int64_t staging = 4 * 2 * 45;
+  EXPECT_EQ(window(model, plan, 1, 0, 1, false), 4 * (80 + 100 + 80 + 90 + 45) + staging);
+  EXPECT_EQ(window(model, plan, 1, 1, 1, false), 4 * (2 * 80 + 100 + 80 + 90 + 45) + staging);
+  EXPECT_EQ(window(model, plan, 1, 2, 1, false), 4 * (3 * 80 + 100 + 80 + 90 + 45) + staging);
+  EXPECT_EQ(window(model, plan, 1, 9, 1, false), 4 * (3 * 80 + 100 + 80 + 90 + 45) + staging)
       << "no more slots than units";
-  EXPECT_EQ(window(model, plan, 1, 1, 4, false), 4 * (160 + 100 + 80 + 90 + (30 + 20 + 27 + 23)) + staging);
-  EXPECT_EQ(window(model, plan, 1, 1, 4, true), 4 * (160 + 100 + (90 + 60 + 80 + 70) + 30) + staging);
+  EXPECT_EQ(window(model, plan, 1, 1, 4, false), 4 * (160 + 100 + 80 + 90 + (33 + 22 + 26)) + 4 * 2 * 33);
+  EXPECT_EQ(window(model, plan, 1, 1, 4, true), 4 * (160 + 100 + (90 + 60 + 80 + 70) + 45) + staging);
   EXPECT_EQ(window(model, plan, 1, 1, 1, true), window(model, plan, 1, 1, 4, true));
-  // Rank 0: 30, 20, 26, 23.
-  EXPECT_EQ(window(model, plan, 0, 1, 4, false), 4 * (160 + 100 + 80 + 90 + (30 + 20 + 26 + 23)) + staging);
+  EXPECT_EQ(window(model, plan, 0, 1, 4, false), 4 * (160 + 100 + 80 + 90 + (22 + 29 + 26)) + 4 * 2 * 29);
 }
 
 TEST(PlanWindow, resident_weights_need_no_unsharded_storage) {
   const ModelSpec model = window_model();
   const Plan replicated = make_replicated_plan(model, 3);
-  EXPECT_EQ(window(model, replicated, 1, 1, 1, false), 4 * (80 + 90 + 30) + 4 * 2 * 30);
-  EXPECT_EQ(window(model, replicated, 1, 1, 2, false), 4 * (80 + 90 + 100) + 4 * 2 * 30);
-  // One rank: the fold's only chunk is the gradient itself, and there is nobody to exchange with.
+  EXPECT_EQ(window(model, replicated, 1, 1, 1, false), 4 * (80 + 90) + 4 * 2 * 30) << "sums stand in the gradient";
+  EXPECT_EQ(window(model, replicated, 1, 1, 2, false), 4 * (80 + 90) + 4 * 2 * 30);
+  // One rank: there is nobody to exchange with.
   const Plan alone = make_plan(model, 1);
   EXPECT_EQ(window(model, alone, 0, 1, 1, false), 4 * (80 + 90));
   EXPECT_EQ(window(model, alone, 0, 1, 5, false), 4 * (80 + 90));
@@ -133,7 +137,7 @@ TEST(PlanWindow, staging_is_two_blocks_per_peer_at_most) {
   const ModelSpec model = one_unit({parameter("v", {5 * 4 * 65536})});
   const Plan plan = make_plan(model, 5);
   const std::int64_t size = 5 * 4 * 65536;
-  EXPECT_EQ(window(model, plan, 2, 0, 1, false), 4 * (size + size + size / 5) + 4 * 4 * 65536);
+  EXPECT_EQ(window(model, plan, 2, 0, 1, false), 4 * (size + size) + 4 * 4 * 65536) << "evenly owned: each its own";
 }
 
 TEST(PlanWindow, bad_options) {

@@ -16,20 +16,21 @@ namespace matrixfsdp {
 Request gather(Communicator& communicator, Purpose purpose, const Unshard& unshard, TensorView<const float> shard,
                TensorView<float> buffer, const OperationLabel& label);
 
-/// One pass of the reduction. Every rank holds the gradient of its micro-batch in `buffer`; rank r keeps the running
-/// sums of chunk r of an even cut (fold_chunk in plan) in `sums` (chunk.size() elements). For each element of the own
-/// chunk
-///   first: sums = g_0, then sums += g_1, ..., sums += g_{W-1};   later passes: sums += g_0, ..., sums += g_{W-1}
-/// in rank order, in float32: the left fold by micro-batch index = pass * W + rank (gradient order of DESIGN: equal
-/// bits at any W). Other ranks' blocks arrive in staging of at most two blocks per peer, which the request owns.
-Request fold_exchange(Communicator& communicator, std::int64_t size, bool first, TensorView<const float> buffer,
-                      TensorView<float> sums, const OperationLabel& label);
+/// Which pass of a step a reduce is: the first starts the sums, after the last they go to the owners.
+struct Pass {
+  bool first = true;
+  bool last = true;
+};
 
-/// After the last pass: chunks of the even cut go to the holders in `table`; `shard` receives this rank's intervals.
-Request scatter_chunks(Communicator& communicator, const SegmentTable& table, TensorView<const float> sums,
-                       TensorView<float> shard, const OperationLabel& label);
-
-/// Staging bytes that fold_exchange holds on each rank, for the memory prediction.
-std::int64_t fold_exchange_staging_bytes(std::int64_t size, int rank, int world_size);
+/// Reduce: every rank holds the gradient of its micro-batch in `buffer` (table.size elements). Whoever holds an element
+/// (its owner, or a helper) sums it
+///   first: s = g_0, then s += g_1, ..., s += g_{W-1};   later passes: s += g_0, ..., s += g_{W-1}
+/// in rank order, in float32: the left fold by micro-batch index = pass * W + rank, so the bits do not depend on the
+/// owners, the holders or W. Sums of own elements stand in `shard` (of the table), from the first pass on; those of
+/// others in `sums` (running_sum_elements) until the last pass brings them to their owners' shards. Others' gradients
+/// arrive in staging of at most two blocks per peer, which the request owns. Throws ContractError where the table has
+/// another number of ranks, or buffer, sums or shard another size.
+Request reduce(Communicator& communicator, const Reduce& prepared, Pass pass, TensorView<const float> buffer,
+               TensorView<float> sums, TensorView<float> shard, const OperationLabel& label);
 
 }  // namespace matrixfsdp

@@ -30,8 +30,8 @@ struct ShardedModelOptions {
   int prefetch = 1;  ///< units unsharded ahead of the one that computes; 0: none
   Accumulation accumulation = Accumulation::chunks;
   std::int64_t passes = 1;  ///< per step; fixed, so that running sums are allocated once
-  CollectiveAlgorithm collective = CollectiveAlgorithm::direct;  ///< of unshard; the bits do not depend on it
-  std::uint64_t seed = 1;                                        ///< of the initial weights
+  CollectiveAlgorithm collective = CollectiveAlgorithm::scatter;  ///< of unshard; the bits do not depend on it
+  std::uint64_t seed = 1;                                         ///< of the initial weights
 };
 
 /// Bytes this rank holds now, by use (float32 unless said otherwise).

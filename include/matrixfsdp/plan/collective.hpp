@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -79,5 +80,40 @@ Unshard prepare_unshard(CollectiveAlgorithm algorithm, SegmentTable table, const
 /// helpers, leaves each rank, and the largest of those sums is as small as can be. Elements by rank; they sum to
 /// table.size. A rank relays its own elements first.
 std::vector<std::int64_t> relay_shares(const SegmentTable& table);
+
+/// Part of a unit whose gradients one rank, the holder, sums: for itself, or for the owner.
+struct ReducePiece {
+  Interval elements;  ///< of the buffer
+  int owner = 0;
+  int holder = 0;
+};
+
+/// A reduce made ready, once for each unit. Holders of a rank's pieces stand together, so do pieces of one holder and
+/// owner. The holder of an element leaves no trace in its sum.
+struct Reduce {
+  SegmentTable table;
+  std::vector<ReducePiece> pieces;  ///< of all ranks; they cover the buffer
+};
+
+/// direct: owners sum what they own, and receive (W - 1) times that. scatter: the most that a rank receives in a step
+/// of `passes` passes, and after the last the sums of its own elements from other holders, is as small as can be.
+/// Throws ContractError for an invalid table, passes < 1, and any other algorithm.
+Reduce prepare_reduce(CollectiveAlgorithm algorithm, SegmentTable table, std::int64_t passes = 1);
+
+/// Of the gradients of a unit of `plan`: by scatter, and of a replicated plan the chunks of the even cut, which their
+/// owners then give to all.
+Reduce prepare_reduce(const Plan& plan, std::size_t unit, std::int64_t passes);
+
+/// What a rank sums, message by message, in order: others' elements first, because they have farther to go.
+std::vector<ReducePiece> held_blocks(const Reduce& reduce, int holder);
+
+/// Elements of others that `rank` sums: what it keeps between passes besides its own shard.
+std::int64_t running_sum_elements(const Reduce& reduce, int rank);
+
+/// Elements of the longest even-numbered and odd-numbered block of `rank`: where one peer's gradients arrive.
+std::array<std::int64_t, 2> reduce_staging(const Reduce& reduce, int rank);
+
+/// Elements of staging that a reduce holds on `rank`: two blocks from each other rank.
+std::int64_t reduce_staging_elements(const Reduce& reduce, int rank);
 
 }  // namespace matrixfsdp

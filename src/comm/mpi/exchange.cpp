@@ -15,17 +15,17 @@ Exchange::Exchange(std::shared_ptr<Channel> shared_channel, Purpose purpose, Pac
     : Pending(std::move(shared_channel)),
       purpose_(purpose),
       pace_(pace),
-      tag_(channel()->tag_of(sequence())),
-      index_of_send_(static_cast<std::size_t>(size()), -1),
-      index_of_receive_(static_cast<std::size_t>(size()), -1) {}
+      index_of_send_(static_cast<std::size_t>(lanes * size()), -1),
+      index_of_receive_(static_cast<std::size_t>(lanes * size()), -1) {}
 
-Exchange::Queue& Exchange::queue_of(int peer, bool sends) {
-  auto& index = (sends ? index_of_send_ : index_of_receive_)[static_cast<std::size_t>(peer)];
+Exchange::Queue& Exchange::queue_of(int peer, bool sends, int lane) {
+  auto& index = (sends ? index_of_send_ : index_of_receive_)[static_cast<std::size_t>(lane * size() + peer)];
   if (index < 0) {
     index = static_cast<std::int64_t>(queues_.size());
     Queue queue;
     queue.peer = peer;
     queue.sends = sends;
+    queue.lane = lane;
     queues_.push_back(std::move(queue));
     const std::size_t slots = queues_.size() * static_cast<std::size_t>(pace_.window);
     Slot slot;
@@ -39,22 +39,22 @@ Exchange::Queue& Exchange::queue_of(int peer, bool sends) {
   return queues_[static_cast<std::size_t>(index)];
 }
 
-void Exchange::send(int peer, const void* data, std::int64_t bytes, std::int64_t after) {
+void Exchange::send(int peer, const void* data, std::int64_t bytes, std::int64_t after, int lane) {
   if (bytes == 0) return;
   // MPI takes the address of what it sends as const; the queue serves both directions.
-  queue_of(peer, true).spans.push_back({static_cast<std::byte*>(const_cast<void*>(data)), bytes, true, after});
+  queue_of(peer, true, lane).spans.push_back({static_cast<std::byte*>(const_cast<void*>(data)), bytes, true, after});
 }
 
-void Exchange::receive(int peer, void* data, std::int64_t bytes, std::int64_t number) {
-  if (bytes > 0) queue_of(peer, false).spans.push_back({static_cast<std::byte*>(data), bytes, true, number});
+void Exchange::receive(int peer, void* data, std::int64_t bytes, std::int64_t number, int lane) {
+  if (bytes > 0) queue_of(peer, false, lane).spans.push_back({static_cast<std::byte*>(data), bytes, true, number});
 }
 
 void Exchange::send_message(int peer, const void* data, std::int64_t bytes) {
-  queue_of(peer, true).spans.push_back({static_cast<std::byte*>(const_cast<void*>(data)), bytes, false});
+  queue_of(peer, true, 0).spans.push_back({static_cast<std::byte*>(const_cast<void*>(data)), bytes, false});
 }
 
 void Exchange::receive_message(int peer, void* data, std::int64_t capacity) {
-  queue_of(peer, false).spans.push_back({static_cast<std::byte*>(data), capacity, false});
+  queue_of(peer, false, 0).spans.push_back({static_cast<std::byte*>(data), capacity, false});
 }
 
 void Exchange::fill(Queue& queue, std::size_t index) {
@@ -77,11 +77,12 @@ void Exchange::fill(Queue& queue, std::size_t index) {
 
 void Exchange::start(Queue& queue, const Span& block, std::size_t slot) {
   const int count = static_cast<int>(block.bytes);
+  const int tag = channel()->tag_of(lanes * sequence() + static_cast<std::uint64_t>(queue.lane));
   if (queue.sends) {
-    check(MPI_Isend(block.data, count, MPI_BYTE, queue.peer, tag_, channel()->comm, &requests_[slot]), "MPI_Isend");
+    check(MPI_Isend(block.data, count, MPI_BYTE, queue.peer, tag, channel()->comm, &requests_[slot]), "MPI_Isend");
     channel()->bytes[purpose_] += block.bytes;
   } else {
-    check(MPI_Irecv(block.data, count, MPI_BYTE, queue.peer, tag_, channel()->comm, &requests_[slot]), "MPI_Irecv");
+    check(MPI_Irecv(block.data, count, MPI_BYTE, queue.peer, tag, channel()->comm, &requests_[slot]), "MPI_Irecv");
   }
   slots_[slot].message = queue.next_message++;
   slots_[slot].expected = block.exact && !queue.sends ? block.bytes : -1;
@@ -108,6 +109,7 @@ void Exchange::finish(int slot, const MPI_Status& status) {
   const Slot done = slots_[static_cast<std::size_t>(slot)];
   const int peer = queues_[done.queue].peer;
   const bool sends = queues_[done.queue].sends;
+  const int lane = queues_[done.queue].lane;
   --queues_[done.queue].under_way;
   ++completed_;
   queued_ = true;
@@ -123,7 +125,7 @@ void Exchange::finish(int slot, const MPI_Status& status) {
     }
   }
   if (done.number >= 0) arrived_[static_cast<std::size_t>(done.number)] = true;
-  received(peer, done.message);
+  if (lane == 0) received(done.message);
 }
 
 bool Exchange::advance() {

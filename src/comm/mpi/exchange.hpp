@@ -18,9 +18,9 @@ struct Pace {
   int window;                ///< messages under way to, and from, each peer
 };
 
-/// Messages between this rank and its peers under one tag: for each peer and direction a queue, sent and received in
-/// order, a few at a time. Peers are served from rank + 1 upwards, so that no rank is everybody's first. Derived
-/// classes add what is to be sent and received, in the constructor, in received() and in next_stage().
+/// Messages between this rank and its peers: for each peer, direction and lane (a tag of its own) a queue, sent and
+/// received in order, a few at a time. Peers are served from rank + 1 upwards, so that no rank is everybody's first.
+/// Derived classes add what is to be sent and received, in the constructor, in received() and in next_stage().
 class Exchange : public Pending {
  public:
   Exchange(std::shared_ptr<Channel> channel, Purpose purpose, Pace pace);
@@ -34,23 +34,29 @@ class Exchange : public Pending {
  protected:
   /// Queues `bytes` bytes for `peer`, cut into blocks; nothing for none. The bytes live until the exchange is complete.
   /// They, and what is queued for `peer` after them, wait until the receive `after` (its number; -1: none) is complete.
-  void send(int peer, const void* data, std::int64_t bytes, std::int64_t after = -1);
+  void send(int peer, const void* data, std::int64_t bytes, std::int64_t after = -1, int lane = 0);
   /// The other side. Both sides cut alike, and a message of another length than expected is an error. `number` (-1:
   /// none) is what sends may wait for.
-  void receive(int peer, void* data, std::int64_t bytes, std::int64_t number = -1);
+  void receive(int peer, void* data, std::int64_t bytes, std::int64_t number = -1, int lane = 0);
   /// Receives will have the numbers 0 to count - 1.
   void number_receives(std::int64_t count) { arrived_.assign(static_cast<std::size_t>(count), false); }
+  /// What sends wait for under this number is there, by other means than a receive.
+  void complete_number(std::int64_t number) {
+    arrived_[static_cast<std::size_t>(number)] = true;
+    queued_ = true;
+  }
 
   /// One message of at most `capacity` bytes; the sender's may be shorter, even empty.
   void send_message(int peer, const void* data, std::int64_t bytes);
   void receive_message(int peer, void* data, std::int64_t capacity);
 
-  /// A message from `peer` has arrived: its number in the queue, from 0.
-  virtual void received(int /*peer*/, std::int64_t /*message*/) {}
+  /// A message has arrived in lane 0: its number in the queue of its sender, from 0.
+  virtual void received(std::int64_t /*message*/) {}
   /// All queues are empty: queues the next stage and returns true, or false at the end.
   virtual bool next_stage() { return false; }
 
  private:
+  static constexpr int lanes = 2;
   struct Span {
     std::byte* data;
     std::int64_t bytes;
@@ -60,6 +66,7 @@ class Exchange : public Pending {
   struct Queue {
     int peer = 0;
     bool sends = false;
+    int lane = 0;
     std::vector<Span> spans;
     std::size_t first_span = 0;
     std::int64_t offset = 0;  ///< within the first span
@@ -73,7 +80,7 @@ class Exchange : public Pending {
     std::int64_t number = -1;    ///< of the receive that is complete with this message
   };
 
-  Queue& queue_of(int peer, bool sends);
+  Queue& queue_of(int peer, bool sends, int lane);
   void fill(Queue& queue, std::size_t index);
   void start(Queue& queue, const Span& block, std::size_t slot);
   bool collect();
@@ -81,9 +88,8 @@ class Exchange : public Pending {
 
   Purpose purpose_;
   Pace pace_;
-  int tag_;
-  std::vector<std::int64_t> index_of_send_;     // by peer; -1: no queue yet
-  std::vector<std::int64_t> index_of_receive_;  // by peer
+  std::vector<std::int64_t> index_of_send_;     // by lane and peer; -1: no queue yet
+  std::vector<std::int64_t> index_of_receive_;  // likewise
   std::vector<Queue> queues_;
   std::vector<Slot> slots_;  // window of each queue, side by side
   std::vector<MPI_Request> requests_;

@@ -54,11 +54,6 @@ class Gather final : public Exchange {
   }
 
  private:
-  static std::int64_t shard_position(const std::array<Interval, 2>& mine, std::int64_t element) {
-    const bool first = element >= mine[0].begin && element < mine[0].end;
-    return first ? element - mine[0].begin : mine[0].size() + element - mine[1].begin;
-  }
-
   std::vector<float> padding_;  ///< zeros to send, and where others' go
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include <matrixfsdp/comm/segments.hpp>
@@ -8,10 +9,16 @@
 
 namespace matrixfsdp::mpi {
 
-/// Pace of gather and scatter_chunks. On a slow network longer blocks, or many under way, make ranks wait for each
+/// Pace of gather. On a slow network longer blocks, or many under way, make ranks wait for each
 /// other's whole messages; in shared memory with more ranks than cores fewer under way leave ranks without work when
 /// they get the core (64 MiB, 4 ranks on 2 cores: 1, 2, 4 blocks under way take 98, 73, 45 ms).
 inline constexpr Pace segment_pace{4 * exchange_block, 4};
+
+/// Where an element of the buffer stands in the shard of the rank whose intervals are `mine`.
+inline std::int64_t shard_position(const std::array<Interval, 2>& mine, std::int64_t element) {
+  const bool first = element >= mine[0].begin && element < mine[0].end;
+  return first ? element - mine[0].begin : mine[0].size() + element - mine[1].begin;
+}
 
 inline std::int64_t bytes_of(const Interval& interval) {
   return 4 * interval.size();

@@ -1,0 +1,112 @@
+#include <algorithm>
+#include <array>
+#include <span>
+
+#include <fmt/format.h>
+
+#include <matrixfsdp/core/error.hpp>
+#include <matrixfsdp/plan/collective.hpp>
+
+#include "plan/collectives/shares.hpp"
+
+namespace matrixfsdp {
+namespace {
+
+/// With the share c of the sums, rank r, which owns o, receives A c (W - 1) in A passes, and o - x after the last, x of
+/// its own elements being in its share: min(o, c). The share at which that reaches `level`:
+std::int64_t share_at(std::int64_t level, std::int64_t owned, std::int64_t copies) {
+  if (level / copies >= owned) return level / copies;
+  return copies > 1 ? std::max<std::int64_t>(0, (level - owned) / (copies - 1)) : owned;
+}
+
+std::vector<std::int64_t> shares_of(const SegmentTable& table, std::int64_t passes) {
+  const auto world_size = static_cast<int>(table.intervals.size());
+  const std::int64_t copies = passes * (world_size - 1);  // of each element that a rank holds
+  std::vector<std::int64_t> owned;
+  for (int rank = 0; rank < world_size; ++rank)
+    owned.push_back(table.shard_size(rank));
+  if (copies <= 1 || table.size == 0) return owned;
+  // At this level even a rank that owns everything has room for P / W, and a remainder.
+  const std::int64_t most = table.size + (table.size / world_size + 1) * copies;
+  return detail::water_fill(world_size, table.size, most, [&](int rank, std::int64_t level) {
+    return share_at(level, owned[static_cast<std::size_t>(rank)], copies);
+  });
+}
+
+}  // namespace
+
+Reduce prepare_reduce(CollectiveAlgorithm algorithm, SegmentTable table, std::int64_t passes) {
+  const auto world_size = static_cast<int>(table.intervals.size());
+  validate(table, world_size);
+  if (passes < 1) throw ContractError(fmt::format("reduce of {} passes: expected at least 1", passes));
+  std::vector<std::int64_t> shares;
+  if (algorithm == CollectiveAlgorithm::direct) {
+    for (int rank = 0; rank < world_size; ++rank)
+      shares.push_back(table.shard_size(rank));
+  } else if (algorithm == CollectiveAlgorithm::scatter) {
+    shares = shares_of(table, passes);
+  } else {
+    throw ContractError(fmt::format("reduce by {}: expected direct or scatter", name_of(algorithm)));
+  }
+  Reduce reduce;
+  for (const detail::Piece& piece : detail::deal(table, shares))
+    reduce.pieces.push_back({piece.elements, piece.owner, piece.helper});
+  std::stable_sort(reduce.pieces.begin(), reduce.pieces.end(),
+                   [](const ReducePiece& a, const ReducePiece& b) { return a.holder < b.holder; });
+  reduce.table = std::move(table);
+  return reduce;
+}
+
+Reduce prepare_reduce(const Plan& plan, std::size_t unit, std::int64_t passes) {
+  const MatrixShard& gradients = plan.units[unit].gradients;
+  if (plan.replicated)
+    return prepare_reduce(CollectiveAlgorithm::direct, even_table(gradients.size, plan.world_size), passes);
+  return prepare_reduce(CollectiveAlgorithm::scatter, segment_table(gradients), passes);
+}
+
+namespace {
+
+/// Pieces that `holder` sums.
+std::span<const ReducePiece> held_by(const Reduce& reduce, int holder) {
+  const auto [begin, end] =
+      std::equal_range(reduce.pieces.begin(), reduce.pieces.end(), ReducePiece{{}, 0, holder},
+                       [](const ReducePiece& a, const ReducePiece& b) { return a.holder < b.holder; });
+  return {begin, end};
+}
+
+}  // namespace
+
+std::vector<ReducePiece> held_blocks(const Reduce& reduce, int holder) {
+  std::vector<ReducePiece> blocks;
+  for (const bool own : {false, true}) {
+    for (const ReducePiece& piece : held_by(reduce, holder)) {
+      if ((piece.owner == holder) != own) continue;
+      for (std::int64_t at = piece.elements.begin; at < piece.elements.end; at += exchange_block)
+        blocks.push_back({{at, std::min(at + exchange_block, piece.elements.end)}, piece.owner, holder});
+    }
+  }
+  return blocks;
+}
+
+std::int64_t running_sum_elements(const Reduce& reduce, int rank) {
+  std::int64_t elements = 0;
+  for (const ReducePiece& piece : held_by(reduce, rank)) {
+    if (piece.owner != rank) elements += piece.elements.size();
+  }
+  return elements;
+}
+
+std::array<std::int64_t, 2> reduce_staging(const Reduce& reduce, int rank) {
+  std::array<std::int64_t, 2> halves{};
+  const std::vector<ReducePiece> blocks = held_blocks(reduce, rank);
+  for (std::size_t i = 0; i < blocks.size(); ++i)
+    halves[i % 2] = std::max(halves[i % 2], blocks[i].elements.size());
+  return halves;
+}
+
+std::int64_t reduce_staging_elements(const Reduce& reduce, int rank) {
+  const auto [even, odd] = reduce_staging(reduce, rank);
+  return (static_cast<std::int64_t>(reduce.table.intervals.size()) - 1) * (even + odd);
+}
+
+}  // namespace matrixfsdp
