@@ -17,7 +17,7 @@
 namespace matrixfsdp::bench {
 namespace {
 
-const OperationLabel label{"unshard", "bench", ""};
+const OperationLabel label{"collective", "bench", ""};
 
 /// "even": every rank owns the same. "seven": seven matrices, one a third of all, dealt to ranks in turn, as a
 /// transformer block's. "one": rank 0 owns all.
@@ -46,16 +46,15 @@ SegmentTable table_of(const std::string& name, std::int64_t size, int world_size
   return table;
 }
 
+/// Small whole numbers, so that their sums over ranks are exact in any order.
 float value_at(std::int64_t element) {
-  return static_cast<float>((element * 2654435761) & 0xFFFFFF);
+  return static_cast<float>((element * 2654435761) & 0xFFF);
 }
 
-/// MPI_Iallgather, as a request of ours: tested, and waited for, in the same way.
-class LibraryAllgather final : public Request::Operation {
+/// A non-blocking collective of the MPI library, as a request of ours: tested, and waited for, in the same way.
+class LibraryCall final : public Request::Operation {
  public:
-  LibraryAllgather(const float* shard, float* buffer, int count) {
-    MPI_Iallgather(shard, count, MPI_FLOAT, buffer, count, MPI_FLOAT, MPI_COMM_WORLD, &request_);
-  }
+  explicit LibraryCall(MPI_Request request) : request_(request) {}
   bool advance() override {
     int done = 0;
     MPI_Test(&request_, &done, MPI_STATUS_IGNORE);
@@ -64,81 +63,144 @@ class LibraryAllgather final : public Request::Operation {
   void abandon(std::shared_ptr<Operation> /*self*/) noexcept override {}
 
  private:
-  MPI_Request request_ = MPI_REQUEST_NULL;
+  MPI_Request request_;
 };
 
-/// One way to unshard one table, and what was measured of it.
+Request library_request(const Communicator& world, MPI_Request request) {
+  return {std::make_shared<LibraryCall>(request), label, world.rank(), 0, world.deadline()};
+}
+
+/// One way to move one table, and what was measured of it.
 struct Contender {
+  std::string operation;  ///< "unshard": from shards to the buffer; "reduce": from buffers to shards
   std::string algorithm;
   std::string table_name;
   SegmentTable table;
-  std::function<Request(const Tensor<float>& shard, const Tensor<float>& buffer)> start;
+  std::function<Request(const Tensor<float>& input, const Tensor<float>& output)> start;
   std::int64_t rank_bytes = 0;  ///< max(sent, received) of this rank
   std::vector<double> seconds;
   std::int64_t wrong = 0;
 };
 
-Tensor<float> shard_of(const SegmentTable& table, int rank) {
+/// `factor` value_at(element) of what a rank holds.
+Tensor<float> shard_of(const SegmentTable& table, int rank, float factor) {
   Tensor<float> shard = make_tensor<float>("shard", table.shard_size(rank));
   std::int64_t done = 0;
   for (const Interval& interval : table.intervals[static_cast<std::size_t>(rank)]) {
     for (std::int64_t i = interval.begin; i < interval.end; ++i)
-      shard(static_cast<std::size_t>(done++)) = value_at(i);
+      shard(static_cast<std::size_t>(done++)) = factor * value_at(i);
   }
   return shard;
 }
 
+std::int64_t differences(const Tensor<float>& found, const Tensor<float>& expected) {
+  std::int64_t count = 0;
+  for (std::size_t i = 0; i < found.size(); ++i)
+    count += found(i) == expected(i) ? 0 : 1;
+  return count;
+}
+
 void measure(Communicator& world, Contender& contender) {
   using Clock = std::chrono::steady_clock;
-  const Tensor<float> shard = shard_of(contender.table, world.rank());
-  const Tensor<float> buffer = make_tensor<float>("buffer", contender.table.size);
-  Kokkos::deep_copy(buffer, std::numeric_limits<float>::quiet_NaN());
+  const bool unshards = contender.operation == "unshard";
+  const Tensor<float> whole = shard_of(even_table(contender.table.size, 1), 0, 1.0F);
+  const auto ranks = static_cast<float>(world.size());
+  const Tensor<float> shard = shard_of(contender.table, world.rank(), unshards ? 1.0F : ranks);
+  const Tensor<float>& expected = unshards ? whole : shard;
+  const Tensor<float> output = make_tensor<float>("output", static_cast<std::int64_t>(expected.size()));
+  Kokkos::deep_copy(output, std::numeric_limits<float>::quiet_NaN());
   world.barrier(label);
   const auto begin = Clock::now();
-  contender.start(shard, buffer).wait();
+  contender.start(unshards ? shard : whole, output).wait();
   const double mine = std::chrono::duration<double>(Clock::now() - begin).count();
-  std::int64_t wrong = 0;
-  for (std::int64_t i = 0; i < contender.table.size; ++i)
-    wrong += buffer(static_cast<std::size_t>(i)) == value_at(i) ? 0 : 1;
   double slowest = 0;
   for (const double seconds : all_gather_value(world, Purpose::other, mine, label))
     slowest = std::max(slowest, seconds);
-  for (const std::int64_t count : all_gather_value(world, Purpose::other, wrong, label))
+  for (const std::int64_t count : all_gather_value(world, Purpose::other, differences(output, expected), label))
     contender.wrong += count;
   contender.seconds.push_back(slowest);
 }
 
-Contender library_reference(Communicator& world, std::int64_t size) {
+/// The even split by the MPI library: MPI_Iallgather, or MPI_Ireduce_scatter_block.
+Contender library_reference(Communicator& world, const std::string& operation, std::int64_t size) {
   const int count = static_cast<int>(size / world.size());
+  const bool unshards = operation == "unshard";
   Contender contender;
-  contender.algorithm = "MPI_Iallgather";
+  contender.operation = operation;
+  contender.algorithm = unshards ? "MPI_Iallgather" : "MPI_Ireduce_scatter_block";
   contender.table_name = "even";
   contender.table = even_table(std::int64_t{count} * world.size(), world.size());
-  contender.start = [count, &world](const Tensor<float>& shard, const Tensor<float>& buffer) {
-    return Request(std::make_shared<LibraryAllgather>(shard.data(), buffer.data(), count), label, world.rank(), 0,
-                   world.deadline());
+  contender.start = [count, unshards, &world](const Tensor<float>& input, const Tensor<float>& output) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    if (unshards)
+      MPI_Iallgather(input.data(), count, MPI_FLOAT, output.data(), count, MPI_FLOAT, MPI_COMM_WORLD, &request);
+    else
+      MPI_Ireduce_scatter_block(input.data(), output.data(), count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &request);
+    return library_request(world, request);
   };
   contender.rank_bytes = std::int64_t{4} * count * (world.size() - 1);
   return contender;
 }
 
-Contender ours(Communicator& world, const Topology& topology, const std::string& algorithm, const std::string& table,
-               std::int64_t size, std::int64_t block_bytes) {
+Contender our_unshard(Communicator& world, const Topology& topology, CollectiveAlgorithm algorithm,
+                      const SegmentTable& table, std::int64_t block_bytes) {
   Contender contender;
-  contender.algorithm = algorithm;
-  contender.table_name = table;
-  contender.table = table_of(table, size, world.size());
-  const auto unshard = std::make_shared<Unshard>(
-      prepare_unshard(parse_collective(algorithm), contender.table, topology, world.rank(), block_bytes / 4));
-  contender.start = [unshard, &world](const Tensor<float>& shard, const Tensor<float>& buffer) {
-    return gather(world, Purpose::unshard, *unshard, shard, buffer, label);
+  contender.operation = "unshard";
+  const auto unshard =
+      std::make_shared<Unshard>(prepare_unshard(algorithm, table, topology, world.rank(), block_bytes / 4));
+  contender.start = [unshard, &world](const Tensor<float>& input, const Tensor<float>& output) {
+    return gather(world, Purpose::unshard, *unshard, input, output, label);
   };
   const TransferCounts counts = counts_of(unshard->schedule, topology, world.rank());
-  const std::int64_t own = contender.table.shard_size(world.rank());
-  contender.rank_bytes = unshard->algorithm == CollectiveAlgorithm::allgatherv
-                             ? 4 * std::max(own * (world.size() - 1), contender.table.size - own)
+  const std::int64_t own = table.shard_size(world.rank());
+  contender.rank_bytes = algorithm == CollectiveAlgorithm::allgatherv
+                             ? 4 * std::max(own * (world.size() - 1), table.size - own)
                              : 4 * std::max(counts.sent, counts.received);
   return contender;
+}
+
+Contender our_reduce(Communicator& world, CollectiveAlgorithm algorithm, const SegmentTable& table) {
+  Contender contender;
+  contender.operation = "reduce";
+  const auto prepared = std::make_shared<Reduce>(prepare_reduce(algorithm, table));
+  const int rank = world.rank();
+  const Tensor<float> sums = make_tensor<float>("sums", running_sum_elements(*prepared, rank));
+  contender.start = [prepared, sums, &world](const Tensor<float>& input, const Tensor<float>& output) {
+    return reduce(world, *prepared, {}, input, sums, output, label);
+  };
+  std::int64_t sent = 0;
+  std::int64_t received = 0;
+  for (const ReducePiece& piece : prepared->pieces) {
+    const std::int64_t size = piece.elements.size();
+    const bool on = piece.owner != piece.holder;  // the sum goes on to the owner
+    sent += piece.holder == rank ? (on ? size : 0) : size;
+    received += (piece.holder == rank ? size * (world.size() - 1) : 0) + (on && piece.owner == rank ? size : 0);
+  }
+  contender.rank_bytes = 4 * std::max(sent, received);
+  return contender;
+}
+
+std::vector<Contender> contenders_of(Communicator& world, const CollectivesOptions& options, std::int64_t size) {
+  const Topology topology = mpi::topology_of(world);
+  std::vector<Contender> contenders;
+  for (const std::string& operation : options.operations) {
+    contenders.push_back(library_reference(world, operation, size));
+    for (const std::string& name : options.tables) {
+      const SegmentTable table = table_of(name, size, world.size());
+      for (const std::string& text : options.algorithms) {
+        const CollectiveAlgorithm algorithm = parse_collective(text);
+        const bool reduces = algorithm == CollectiveAlgorithm::direct || algorithm == CollectiveAlgorithm::scatter;
+        if (operation == "reduce" && !reduces) continue;
+        contenders.push_back(operation == "reduce"
+                                 ? our_reduce(world, algorithm, table)
+                                 : our_unshard(world, topology, algorithm, table, options.block_bytes));
+        contenders.back().algorithm = text;
+        contenders.back().table_name = name;
+        contenders.back().table = table;
+      }
+    }
+  }
+  return contenders;
 }
 
 nlohmann::json row_of(Communicator& world, const Contender& contender, double reference) {
@@ -147,7 +209,7 @@ nlohmann::json row_of(Communicator& world, const Contender& contender, double re
   std::int64_t most = 0;
   for (const std::int64_t rank_bytes : all_gather_value(world, Purpose::other, contender.rank_bytes, label))
     most = std::max(most, rank_bytes);
-  return {{"operation", "unshard"},
+  return {{"operation", contender.operation},
           {"algorithm", contender.algorithm},
           {"table", contender.table_name},
           {"bytes", 4 * contender.table.size},
@@ -163,23 +225,19 @@ nlohmann::json row_of(Communicator& world, const Contender& contender, double re
 
 int collectives(Session& session, const CollectivesOptions& options) {
   Communicator& world = session.world();
-  const Topology topology = mpi::topology_of(world);
   nlohmann::json rows = nlohmann::json::array();
   std::int64_t wrong = 0;
   for (const std::int64_t bytes : options.bytes) {
-    std::vector<Contender> contenders{library_reference(world, bytes / 4)};
-    for (const std::string& table : options.tables) {
-      for (const std::string& algorithm : options.algorithms)
-        contenders.push_back(ours(world, topology, algorithm, table, bytes / 4, options.block_bytes));
-    }
+    std::vector<Contender> contenders = contenders_of(world, options, bytes / 4);
     for (std::int64_t round = 0; round <= options.rounds; ++round) {
       for (Contender& contender : contenders) {
         measure(world, contender);
         if (round == 0) contender.seconds.clear();  // connections are made, pages are touched
       }
     }
-    const double reference = spread_of(contenders.front().seconds).median;
+    double reference = 0;
     for (const Contender& contender : contenders) {
+      if (contender.algorithm.rfind("MPI_", 0) == 0) reference = spread_of(contender.seconds).median;
       rows.push_back(row_of(world, contender, reference));
       wrong += contender.wrong;
     }

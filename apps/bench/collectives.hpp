@@ -8,10 +8,11 @@
 
 namespace matrixfsdp::bench {
 
-/// `mfsdp-bench collectives`: the unshard of a table of segments by each algorithm, beside the MPI library's own
-/// MPI_Iallgather of the even split, polled the same way. All take turns, round by round.
+/// `mfsdp-bench collectives`: unshard and reduce of tables of segments by each algorithm, beside the MPI library's own
+/// MPI_Iallgather and MPI_Ireduce_scatter_block of the even split, polled the same way. All take turns, round by round.
 struct CollectivesOptions {
   std::vector<std::int64_t> bytes = {28 << 20};  ///< of the unit
+  std::vector<std::string> operations = {"unshard", "reduce"};
   std::vector<std::string> tables = {"even", "seven", "one"};
   std::vector<std::string> algorithms = {"direct", "chain", "scatter", "tree", "hierarchical", "padded", "allgatherv"};
   std::int64_t block_bytes = 128 << 10;

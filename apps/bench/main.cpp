@@ -44,10 +44,13 @@ int main(int argc, char** argv) {
     bench::CollectivesOptions collectives_options;
     CLI::App* collectives = app.add_subcommand(
         "collectives",
-        "The unshard of one unit by each algorithm. ratio: seconds over those of MPI_Iallgather of the even split in "
-        "the "
-        "same run; algbw and busbw: GB/s of the unit's bytes and of (W - 1) / W of them; max_rank_bytes: the most that "
-        "one rank sends or receives; wrong: elements that did not arrive (exit code 1 if any).");
+        "Unshard and reduce of one unit by each algorithm (reduce: direct and scatter). ratio: seconds over those of "
+        "MPI_Iallgather, or MPI_Ireduce_scatter_block, of the even split in the same run; algbw and busbw: GB/s of the "
+        "unit's bytes and of (W - 1) / W of them; max_rank_bytes: the most that one rank sends or receives; wrong: "
+        "elements that did not arrive (exit code 1 if any).");
+    collectives->add_option("--operation", collectives_options.operations)
+        ->check(CLI::IsMember({"unshard", "reduce"}))
+        ->capture_default_str();
     collectives->add_option("--bytes", collectives_options.bytes, "Of the unit; one or more")
         ->transform(CLI::AsSizeValue(false))
         ->capture_default_str();
