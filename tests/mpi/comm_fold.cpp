@@ -15,26 +15,12 @@
 namespace matrixfsdp {
 namespace {
 
+using testing::folded;
+using testing::gradient_of;
 using testing::value_at;
 using testing::world;
 
 const OperationLabel label{"reduce", "block.0", "backward"};
-
-Tensor<float> gradient_of(std::int64_t size, std::int64_t micro_batch) {
-  Tensor<float> gradient = make_tensor<float>("gradient", size);
-  for (std::int64_t i = 0; i < size; ++i) {
-    gradient(static_cast<std::size_t>(i)) = value_at(static_cast<std::uint64_t>(micro_batch), i);
-  }
-  return gradient;
-}
-
-/// The left fold by micro-batch index.
-float folded(std::int64_t element, std::int64_t micro_batches) {
-  float sum = value_at(0, element);
-  for (std::int64_t i = 1; i < micro_batches; ++i)
-    sum += value_at(static_cast<std::uint64_t>(i), element);
-  return sum;
-}
 
 std::vector<std::int64_t> sizes() {
   const std::int64_t ranks = world().size();

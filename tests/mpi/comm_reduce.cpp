@@ -13,7 +13,8 @@ namespace matrixfsdp {
 namespace {
 
 using testing::all_tables;
-using testing::value_at;
+using testing::folded;
+using testing::gradient_of;
 using testing::world;
 
 const OperationLabel label{"reduce", "block.0", "backward"};
@@ -23,21 +24,6 @@ Tensor<float> nans(std::int64_t count) {
   Tensor<float> values = make_tensor<float>("values", count);
   Kokkos::deep_copy(values, std::numeric_limits<float>::quiet_NaN());
   return values;
-}
-
-Tensor<float> gradient_of(std::int64_t size, std::int64_t micro_batch) {
-  Tensor<float> gradient = make_tensor<float>("gradient", size);
-  for (std::int64_t i = 0; i < size; ++i)
-    gradient(static_cast<std::size_t>(i)) = value_at(static_cast<std::uint64_t>(micro_batch), i);
-  return gradient;
-}
-
-/// The left fold by micro-batch index.
-float folded(std::int64_t element, std::int64_t micro_batches) {
-  float sum = value_at(0, element);
-  for (std::int64_t i = 1; i < micro_batches; ++i)
-    sum += value_at(static_cast<std::uint64_t>(i), element);
-  return sum;
 }
 
 // CASES 1, 8, 9, 27, 44, 45: whoever owns and whoever sums, each owner gets the left fold, bit for bit, and what is

@@ -106,4 +106,20 @@ inline float value_at(std::uint64_t stream, std::int64_t element) {
   return (z >> 63) != 0 ? -magnitude : magnitude;
 }
 
+/// The gradient of a micro-batch.
+inline Tensor<float> gradient_of(std::int64_t size, std::int64_t micro_batch) {
+  Tensor<float> gradient = make_tensor<float>("gradient", size);
+  for (std::int64_t i = 0; i < size; ++i)
+    gradient(static_cast<std::size_t>(i)) = value_at(static_cast<std::uint64_t>(micro_batch), i);
+  return gradient;
+}
+
+/// The left fold by micro-batch index of the gradients' element.
+inline float folded(std::int64_t element, std::int64_t micro_batches) {
+  float sum = value_at(0, element);
+  for (std::int64_t i = 1; i < micro_batches; ++i)
+    sum += value_at(static_cast<std::uint64_t>(i), element);
+  return sum;
+}
+
 }  // namespace matrixfsdp::testing

@@ -1,0 +1,58 @@
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "support/program.hpp"
+
+namespace matrixfsdp {
+namespace {
+
+using testing::run_program;
+
+TEST(TrainBench, train_step_reports_rates_of_the_same_run) {
+  const auto result =
+      run_program({MATRIXFSDP_MPIEXEC, "-n", "2", MATRIXFSDP_BENCH, "train-step", "--model", "gpt2:d2", "--seq-len",
+                   "32", "--micro-batch", "1", "--rounds", "2", "--strategy", "matrix-fsdp", "ddp", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const auto report = nlohmann::json::parse(result.out);
+  EXPECT_EQ(report["benchmark"], "train-step");
+  ASSERT_EQ(report["rows"].size(), 2U);
+  for (const auto& row : report["rows"]) {
+    EXPECT_EQ(row["optimizer_bytes"], 0);
+    EXPECT_GT(row["sgemm_gflops"]["median"].get<double>(), 0);
+    EXPECT_GT(row["forward_backward_fraction"]["median"].get<double>(), row["step_fraction"]["median"].get<double>());
+  }
+}
+
+// Every algorithm brings every element, and moves what its formula says. 30001 elements: no multiple of 3 ranks.
+TEST(TrainBench, collectives_arrive_and_count) {
+  const auto result = run_program({MATRIXFSDP_MPIEXEC, "-n", "3", MATRIXFSDP_BENCH, "collectives", "--bytes", "120004",
+                                   "--block", "4096", "--rounds", "1", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const auto report = nlohmann::json::parse(result.out);
+  EXPECT_EQ(report["benchmark"], "collectives");
+  ASSERT_EQ(report["rows"].size(), (1U + 3 * 7) + (1U + 3 * 2));
+  for (const auto& row : report["rows"]) {
+    EXPECT_EQ(row["wrong"], 0) << row;
+    EXPECT_GT(row["seconds"]["median"].get<double>(), 0);
+    const std::string algorithm = row["algorithm"];
+    const auto most = row["max_rank_bytes"].get<std::int64_t>();
+    if (algorithm == "chain") {
+      EXPECT_LE(most, 120004 + 4096) << row;
+    } else if (algorithm == "scatter") {
+      EXPECT_LE(most, 120004 + 120004 / 3) << row;
+    } else if (algorithm == "direct" && row["table"] == "one") {
+      EXPECT_EQ(most, 2 * 120004) << row;
+    }
+  }
+}
+
+TEST(TrainBench, an_unknown_table_is_one_clear_line) {
+  const auto result = run_program({MATRIXFSDP_MPIEXEC, "-n", "2", MATRIXFSDP_BENCH, "collectives", "--table", "odd"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_NE(result.err.find("odd"), std::string::npos) << result.err;
+}
+
+}  // namespace
+}  // namespace matrixfsdp
