@@ -58,6 +58,7 @@ std::vector<std::int64_t> window_bytes(const ModelSpec& model, const Plan& plan,
   elements += kept_gradients.sum + (options.unsharded_accumulation ? gradients.sum : gradients.largest);
   const bool keep_sums = options.passes > 1 && !options.unsharded_accumulation;
   std::vector<std::int64_t> bytes;
+  bytes.reserve(sums.size());
   for (const Sums& rank : sums) {
     bytes.push_back(4 * (elements + (keep_sums ? rank.total : rank.most) + rank.staging));
   }

@@ -15,11 +15,12 @@ Exchange::Exchange(std::shared_ptr<Channel> shared_channel, Purpose purpose, Pac
     : Pending(std::move(shared_channel)),
       purpose_(purpose),
       pace_(pace),
-      index_of_send_(static_cast<std::size_t>(lanes * size()), -1),
-      index_of_receive_(static_cast<std::size_t>(lanes * size()), -1) {}
+      index_of_send_(lanes * static_cast<std::size_t>(size()), -1),
+      index_of_receive_(lanes * static_cast<std::size_t>(size()), -1) {}
 
 Exchange::Queue& Exchange::queue_of(int peer, bool sends, int lane) {
-  auto& index = (sends ? index_of_send_ : index_of_receive_)[static_cast<std::size_t>(lane * size() + peer)];
+  auto& index =
+      (sends ? index_of_send_ : index_of_receive_)[static_cast<std::size_t>(std::int64_t{lane} * size() + peer)];
   if (index < 0) {
     index = static_cast<std::int64_t>(queues_.size());
     Queue queue;

@@ -58,9 +58,9 @@ class Exchange : public Pending {
  private:
   static constexpr int lanes = 2;
   struct Span {
-    std::byte* data;
-    std::int64_t bytes;
-    bool exact;                ///< cut into blocks of known length
+    std::byte* data = nullptr;
+    std::int64_t bytes = 0;
+    bool exact = false;        ///< cut into blocks of known length
     std::int64_t number = -1;  ///< of this receive, or of the receive that this send waits for
   };
   struct Queue {

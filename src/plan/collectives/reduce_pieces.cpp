@@ -22,10 +22,8 @@ std::int64_t share_at(std::int64_t level, std::int64_t owned, std::int64_t copie
 std::vector<std::int64_t> shares_of(const SegmentTable& table, std::int64_t passes) {
   const auto world_size = static_cast<int>(table.intervals.size());
   const std::int64_t copies = passes * (world_size - 1);  // of each element that a rank holds
-  std::vector<std::int64_t> owned;
-  for (int rank = 0; rank < world_size; ++rank)
-    owned.push_back(table.shard_size(rank));
-  if (copies <= 1 || table.size == 0) return owned;
+  std::vector<std::int64_t> owned = detail::shard_sizes(table);
+  if (world_size < 2 || copies <= 1 || table.size == 0) return owned;
   // At this level even a rank that owns everything has room for P / W, and a remainder.
   const std::int64_t most = table.size + (table.size / world_size + 1) * copies;
   return detail::water_fill(world_size, table.size, most, [&](int rank, std::int64_t level) {
@@ -41,8 +39,7 @@ Reduce prepare_reduce(CollectiveAlgorithm algorithm, SegmentTable table, std::in
   if (passes < 1) throw ContractError(fmt::format("reduce of {} passes: expected at least 1", passes));
   std::vector<std::int64_t> shares;
   if (algorithm == CollectiveAlgorithm::direct) {
-    for (int rank = 0; rank < world_size; ++rank)
-      shares.push_back(table.shard_size(rank));
+    shares = detail::shard_sizes(table);
   } else if (algorithm == CollectiveAlgorithm::scatter) {
     shares = shares_of(table, passes);
   } else {

@@ -9,9 +9,9 @@ namespace matrixfsdp::detail {
 std::vector<std::int64_t> water_fill(int world_size, std::int64_t total, std::int64_t most,
                                      const std::function<std::int64_t(int, std::int64_t)>& share) {
   const auto shares_at = [&](std::int64_t level) {
-    std::vector<std::int64_t> shares;
+    std::vector<std::int64_t> shares(static_cast<std::size_t>(world_size));
     for (int rank = 0; rank < world_size; ++rank)
-      shares.push_back(std::min(share(rank, level), total));
+      shares[static_cast<std::size_t>(rank)] = std::min(share(rank, level), total);
     return shares;
   };
   const auto sum_of = [total](const std::vector<std::int64_t>& shares) {
@@ -36,6 +36,13 @@ std::vector<std::int64_t> water_fill(int world_size, std::int64_t total, std::in
     left -= one;
   }
   return shares;
+}
+
+std::vector<std::int64_t> shard_sizes(const SegmentTable& table) {
+  std::vector<std::int64_t> sizes(table.intervals.size());
+  for (std::size_t rank = 0; rank < sizes.size(); ++rank)
+    sizes[rank] = table.shard_size(static_cast<int>(rank));
+  return sizes;
 }
 
 std::vector<Piece> deal(const SegmentTable& table, const std::vector<std::int64_t>& shares) {
@@ -75,9 +82,7 @@ namespace matrixfsdp {
 std::vector<std::int64_t> relay_shares(const SegmentTable& table) {
   const int world_size = static_cast<int>(table.intervals.size());
   validate(table, world_size);
-  std::vector<std::int64_t> owned;
-  for (int rank = 0; rank < world_size; ++rank)
-    owned.push_back(table.shard_size(rank));
+  std::vector<std::int64_t> owned = detail::shard_sizes(table);
   if (world_size <= 2 || table.size == 0) return owned;
   // Shares are of (W - 2) elements' sends each: level / (W - 2), so that levels stay below 2^63 / W.
   const std::int64_t others = world_size - 2;

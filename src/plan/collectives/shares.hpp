@@ -13,6 +13,9 @@ namespace matrixfsdp::detail {
 std::vector<std::int64_t> water_fill(int world_size, std::int64_t total, std::int64_t most,
                                      const std::function<std::int64_t(int rank, std::int64_t level)>& share);
 
+/// Elements that each rank owns.
+std::vector<std::int64_t> shard_sizes(const SegmentTable& table);
+
 /// A part of a rank's segments that another rank, or itself, works on.
 struct Piece {
   Interval elements;  ///< of the buffer

@@ -46,13 +46,6 @@ std::vector<Stream> streams_of(const std::vector<Piece>& pieces, std::int64_t bl
   return streams;
 }
 
-std::vector<Piece> whole_segments(const SegmentTable& table) {
-  std::vector<std::int64_t> owned;
-  for (std::size_t rank = 0; rank < table.intervals.size(); ++rank)
-    owned.push_back(table.shard_size(static_cast<int>(rank)));
-  return detail::deal(table, owned);
-}
-
 /// Every rank has as many blocks as the one with the longest shard.
 std::vector<Stream> padded_streams(const SegmentTable& table, std::int64_t block_elements) {
   std::int64_t longest = 0;
@@ -154,7 +147,7 @@ TransferSchedule unshard_schedule(CollectiveAlgorithm algorithm, const SegmentTa
   else if (algorithm == CollectiveAlgorithm::scatter)
     streams = streams_of(detail::deal(table, relay_shares(table)), block_elements);
   else
-    streams = streams_of(whole_segments(table), block_elements);
+    streams = streams_of(detail::deal(table, detail::shard_sizes(table)), block_elements);
   return schedule_of(all_blocks(std::move(streams)), *tree, rank, topology.world_size());
 }
 
