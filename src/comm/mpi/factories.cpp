@@ -1,6 +1,7 @@
 #include <array>
 #include <string_view>
 
+#include <Kokkos_Core.hpp>
 #include <fmt/format.h>
 
 #include <matrixfsdp/comm/mpi.hpp>
@@ -37,11 +38,12 @@ Communicator adopt(MPI_Comm comm) {
 Communicator duplicate(MPI_Comm comm, std::chrono::milliseconds deadline) {
   require_usable(comm, "duplicate");
   MPI_Request request = MPI_REQUEST_NULL;
-  // MPI writes the handle later: on the heap, and left there when the deadline passes.
-  auto copy = std::make_unique<MPI_Comm>(MPI_COMM_NULL);
+  // MPI writes the handle later: when the deadline passes, the handle lives as long as Kokkos, until all ranks have
+  // met.
+  const auto copy = std::make_shared<MPI_Comm>(MPI_COMM_NULL);
   check(MPI_Comm_idup(comm, copy.get(), &request), "MPI_Comm_idup");
   if (!complete_within(request, deadline, "MPI_Comm_idup")) {
-    static_cast<void>(copy.release());
+    Kokkos::push_finalize_hook([copy] {});
     throw CommunicationError(
         fmt::format("duplicate a communicator: not every rank has come within {:.1f} s", seconds(deadline)));
   }
