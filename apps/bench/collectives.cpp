@@ -170,11 +170,13 @@ Contender our_reduce(Communicator& world, CollectiveAlgorithm algorithm, const S
   };
   std::int64_t sent = 0;
   std::int64_t received = 0;
-  for (const ReducePiece& piece : prepared->pieces) {
-    const std::int64_t size = piece.elements.size();
-    const bool on = piece.owner != piece.holder;  // the sum goes on to the owner
-    sent += piece.holder == rank ? (on ? size : 0) : size;
-    received += (piece.holder == rank ? size * (world.size() - 1) : 0) + (on && piece.owner == rank ? size : 0);
+  for (const auto& blocks : prepared->blocks) {
+    for (const Piece& block : blocks) {
+      const std::int64_t size = block.elements.size();
+      const bool on = block.owner != block.holder;  // the sum goes on to the owner
+      sent += block.holder == rank ? (on ? size : 0) : size;
+      received += (block.holder == rank ? size * (world.size() - 1) : 0) + (on && block.owner == rank ? size : 0);
+    }
   }
   contender.rank_bytes = 4 * std::max(sent, received);
   return contender;

@@ -50,9 +50,11 @@ TEST(CommReduce, every_table_and_number_of_passes_gives_the_left_fold) {
           }
         }
         std::int64_t sent = 0;
-        for (const ReducePiece& piece : prepared.pieces) {
-          if (piece.holder != rank) sent += passes * piece.elements.size();
-          if (piece.holder == rank && piece.owner != rank) sent += piece.elements.size();
+        for (const auto& blocks : prepared.blocks) {
+          for (const Piece& block : blocks) {
+            if (block.holder != rank) sent += passes * block.elements.size();
+            if (block.holder == rank && block.owner != rank) sent += block.elements.size();
+          }
         }
         EXPECT_EQ(world().bytes()[Purpose::reduce] - before, 4 * sent) << name;
       }

@@ -17,9 +17,9 @@ inline ReductionBytes reduction_bytes(const Plan& plan, std::int64_t passes) {
   ReductionBytes bytes;
   for (std::size_t unit = 0; unit < plan.units.size(); ++unit) {
     bytes.exchange += 4 * plan.units[unit].gradients.size * (plan.world_size - 1);
-    for (const ReducePiece& piece : prepare_reduce(plan, unit, passes).pieces) {
-      if (piece.owner != piece.holder) bytes.to_owners += 4 * piece.elements.size();
-    }
+    const Reduce reduce = prepare_reduce(plan, unit, passes);
+    for (int rank = 0; rank < plan.world_size; ++rank)
+      bytes.to_owners += 4 * running_sum_elements(reduce, rank);
   }
   return bytes;
 }

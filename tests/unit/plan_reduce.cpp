@@ -26,15 +26,17 @@ struct Traffic {
 Traffic traffic(const Reduce& reduce, int rank, std::int64_t passes) {
   const auto others = static_cast<std::int64_t>(reduce.table.intervals.size()) - 1;
   Traffic of;
-  for (const ReducePiece& piece : reduce.pieces) {
-    const std::int64_t size = piece.elements.size();
-    if (piece.holder == rank)
-      of.received += passes * size * others;
-    else
-      of.sent += passes * size;
-    if (piece.owner == piece.holder) continue;
-    if (piece.holder == rank) of.sent += size;
-    if (piece.owner == rank) of.received += size;
+  for (const auto& blocks : reduce.blocks) {
+    for (const Piece& block : blocks) {
+      const std::int64_t size = block.elements.size();
+      if (block.holder == rank)
+        of.received += passes * size * others;
+      else
+        of.sent += passes * size;
+      if (block.owner == block.holder) continue;
+      if (block.holder == rank) of.sent += size;
+      if (block.owner == rank) of.received += size;
+    }
   }
   return of;
 }
@@ -54,7 +56,7 @@ TEST(PlanReduce, every_element_has_one_holder) {
         const Reduce reduce = prepare_reduce(algorithm, owners(owned), passes);
         std::vector<int> times(static_cast<std::size_t>(reduce.table.size), 0);
         for (int holder = 0; holder < static_cast<int>(owned.size()); ++holder) {
-          for (const ReducePiece& block : held_blocks(reduce, holder)) {
+          for (const Piece& block : reduce.held_by(holder)) {
             EXPECT_LE(block.elements.size(), exchange_block);
             EXPECT_GT(block.elements.size(), 0);
             const Interval owner = reduce.table.intervals[static_cast<std::size_t>(block.owner)][0];

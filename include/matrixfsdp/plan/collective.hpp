@@ -76,23 +76,22 @@ struct Unshard {
 Unshard prepare_unshard(CollectiveAlgorithm algorithm, SegmentTable table, const Topology& topology, int rank,
                         std::int64_t block_elements = exchange_block);
 
-/// How much of each unit a rank relays to all others by `scatter`: at most W - 2 times that, and what it gives to other
-/// helpers, leaves each rank, and the largest of those sums is as small as can be. Elements by rank; they sum to
-/// table.size. A rank relays its own elements first.
-std::vector<std::int64_t> relay_shares(const SegmentTable& table);
-
-/// Part of a unit whose gradients one rank, the holder, sums: for itself, or for the owner.
-struct ReducePiece {
+/// Elements of one owner that one rank, the holder, relays or sums: the owner itself, or a helper.
+struct Piece {
   Interval elements;  ///< of the buffer
   int owner = 0;
   int holder = 0;
 };
 
-/// A reduce made ready, once for each unit. Holders of a rank's pieces stand together, so do pieces of one holder and
-/// owner. The holder of an element leaves no trace in its sum.
+/// A reduce made ready, once for each unit. The holder of an element sums its gradients, and leaves no trace in the
+/// sum.
 struct Reduce {
   SegmentTable table;
-  std::vector<ReducePiece> pieces;  ///< of all ranks; they cover the buffer
+  /// By holder, message by message, in order: others' elements first, because they have farther to go. All together
+  /// cover the buffer.
+  std::vector<std::vector<Piece>> blocks;
+
+  [[nodiscard]] const std::vector<Piece>& held_by(int rank) const { return blocks[static_cast<std::size_t>(rank)]; }
 };
 
 /// direct: owners sum what they own, and receive (W - 1) times that. scatter: the most that a rank receives in a step
@@ -103,9 +102,6 @@ Reduce prepare_reduce(CollectiveAlgorithm algorithm, SegmentTable table, std::in
 /// Of the gradients of a unit of `plan`: by scatter, and of a replicated plan the chunks of the even cut, which their
 /// owners then give to all.
 Reduce prepare_reduce(const Plan& plan, std::size_t unit, std::int64_t passes);
-
-/// What a rank sums, message by message, in order: others' elements first, because they have farther to go.
-std::vector<ReducePiece> held_blocks(const Reduce& reduce, int holder);
 
 /// Elements of others that `rank` sums: what it keeps between passes besides its own shard.
 std::int64_t running_sum_elements(const Reduce& reduce, int rank);

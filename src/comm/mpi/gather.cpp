@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include <matrixfsdp/comm/segments.hpp>
@@ -11,16 +12,23 @@ namespace matrixfsdp {
 namespace mpi {
 namespace {
 
-/// The largest number of elements of a padding message.
-std::int64_t largest_padding(const TransferSchedule& schedule) {
-  std::int64_t largest = 0;
-  for (const auto* transfers : {&schedule.sends, &schedule.receives}) {
-    for (const PeerTransfers& peer : *transfers) {
-      for (const BlockTransfer& block : peer.blocks)
-        largest = std::max(largest, block.padding);
-    }
+/// Elements of padding: MPI must not receive two messages into one place at a time.
+std::int64_t received_padding(const TransferSchedule& schedule) {
+  std::int64_t elements = 0;
+  for (const PeerTransfers& from : schedule.receives) {
+    for (const BlockTransfer& block : from.blocks)
+      elements += block.padding;
   }
-  return largest;
+  return elements;
+}
+
+std::int64_t longest_sent_padding(const TransferSchedule& schedule) {
+  std::int64_t longest = 0;
+  for (const PeerTransfers& to : schedule.sends) {
+    for (const BlockTransfer& block : to.blocks)
+      longest = std::max(longest, block.padding);
+  }
+  return longest;
 }
 
 /// Carries out a schedule: own segments are sent from the shard, what came from others from the buffer.
@@ -28,16 +36,18 @@ class Gather final : public Exchange {
  public:
   Gather(std::shared_ptr<Channel> channel, Purpose purpose, const Unshard& unshard, const float* shard, float* buffer)
       : Exchange(std::move(channel), purpose, segment_pace),
-        padding_(static_cast<std::size_t>(2 * largest_padding(unshard.schedule))) {
+        padding_(static_cast<std::size_t>(received_padding(unshard.schedule))),
+        zeros_(static_cast<std::size_t>(longest_sent_padding(unshard.schedule))) {
     std::int64_t number = 0;
     for (const PeerTransfers& from : unshard.schedule.receives)
       number += static_cast<std::int64_t>(from.blocks.size());
     number_receives(number);
     number = 0;
+    float* padding = padding_.data();
     for (const PeerTransfers& from : unshard.schedule.receives) {
       for (const BlockTransfer& block : from.blocks) {
-        float* data = block.padding > 0 ? padding_.data() : buffer + block.elements.begin;
-        receive(from.peer, data, 4 * block.size(), number++);
+        receive(from.peer, block.padding > 0 ? padding : buffer + block.elements.begin, 4 * block.size(), number++);
+        padding += block.padding;
       }
     }
     const auto& mine = unshard.table.intervals[static_cast<std::size_t>(rank())];
@@ -45,7 +55,7 @@ class Gather final : public Exchange {
       for (const BlockTransfer& block : to.blocks) {
         const float* data = buffer + block.elements.begin;
         if (block.padding > 0)
-          data = padding_.data() + padding_.size() / 2;  // apart from what arrives
+          data = zeros_.data();
         else if (block.after < 0)
           data = shard + shard_position(mine, block.elements.begin);
         send(to.peer, data, 4 * block.size(), block.after);
@@ -54,7 +64,8 @@ class Gather final : public Exchange {
   }
 
  private:
-  std::vector<float> padding_;  ///< zeros to send, and where others' go
+  std::vector<float> padding_;  ///< that arrived
+  std::vector<float> zeros_;    ///< to send
 };
 
 }  // namespace

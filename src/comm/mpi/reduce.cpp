@@ -24,20 +24,20 @@ class ReduceExchange final : public Exchange {
       : Exchange(std::move(channel), Purpose::reduce, {4 * exchange_block, 2}),
         first_(pass.first),
         buffer_(buffer),
-        blocks_(held_blocks(reduce, rank())) {
+        blocks_(reduce.held_by(rank())) {
     const auto [even, odd] = reduce_staging(reduce, rank());
     half_ = even;
     stride_ = even + odd;
     if (size() > 1 && stride_ > 0) staging_ = make_tensor<float>("matrixfsdp::reduce_staging", (size() - 1) * stride_);
     number_receives(static_cast<std::int64_t>(blocks_.size()));
     const auto& mine = reduce.table.intervals[static_cast<std::size_t>(rank())];
-    for (const ReducePiece& block : blocks_) {
+    for (const Piece& block : blocks_) {
       const bool own = block.owner == rank();
       sums_.push_back(own ? shard + shard_position(mine, block.elements.begin) : sums);
       if (!own) sums += block.elements.size();
     }
     for (int i = 1; i < size(); ++i) {
-      for (const ReducePiece& block : held_blocks(reduce, (rank() + i) % size()))
+      for (const Piece& block : reduce.held_by((rank() + i) % size()))
         send(block.holder, buffer + block.elements.begin, bytes_of(block.elements));
     }
     expect(0);
@@ -48,13 +48,13 @@ class ReduceExchange final : public Exchange {
  private:
   void bring_to_owners(const Reduce& reduce, float* shard) {
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
-      const ReducePiece& block = blocks_[i];
+      const Piece& block = blocks_[i];
       if (block.owner == rank()) continue;
       send(block.owner, sums_[i], bytes_of(block.elements), static_cast<std::int64_t>(i), 1);
     }
     const auto& mine = reduce.table.intervals[static_cast<std::size_t>(rank())];
     for (int i = 1; i < size(); ++i) {
-      for (const ReducePiece& block : held_blocks(reduce, (rank() + size() - i) % size())) {
+      for (const Piece& block : reduce.held_by((rank() + size() - i) % size())) {
         if (block.owner != rank()) continue;
         receive(block.holder, shard + shard_position(mine, block.elements.begin), bytes_of(block.elements), -1, 1);
       }
@@ -98,7 +98,7 @@ class ReduceExchange final : public Exchange {
 
   bool first_;
   const float* buffer_;
-  std::vector<ReducePiece> blocks_;  // that this rank sums
+  std::vector<Piece> blocks_;  // that this rank sums
   std::vector<float*> sums_;         // of each block
   std::int64_t half_ = 0;            // elements of a peer's staging before that of odd-numbered blocks
   std::int64_t stride_ = 0;          // elements of a peer's staging

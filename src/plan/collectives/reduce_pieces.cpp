@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <span>
 
 #include <fmt/format.h>
 
@@ -46,10 +45,16 @@ Reduce prepare_reduce(CollectiveAlgorithm algorithm, SegmentTable table, std::in
     throw ContractError(fmt::format("reduce by {}: expected direct or scatter", name_of(algorithm)));
   }
   Reduce reduce;
-  for (const detail::Piece& piece : detail::deal(table, shares))
-    reduce.pieces.push_back({piece.elements, piece.owner, piece.helper});
-  std::stable_sort(reduce.pieces.begin(), reduce.pieces.end(),
-                   [](const ReducePiece& a, const ReducePiece& b) { return a.holder < b.holder; });
+  reduce.blocks.resize(table.intervals.size());
+  const std::vector<Piece> pieces = detail::deal(table, shares);
+  for (const bool own : {false, true}) {
+    for (const Piece& piece : pieces) {
+      if ((piece.owner == piece.holder) != own) continue;
+      auto& blocks = reduce.blocks[static_cast<std::size_t>(piece.holder)];
+      for (std::int64_t at = piece.elements.begin; at < piece.elements.end; at += exchange_block)
+        blocks.push_back({{at, std::min(at + exchange_block, piece.elements.end)}, piece.owner, piece.holder});
+    }
+  }
   reduce.table = std::move(table);
   return reduce;
 }
@@ -61,41 +66,17 @@ Reduce prepare_reduce(const Plan& plan, std::size_t unit, std::int64_t passes) {
   return prepare_reduce(CollectiveAlgorithm::scatter, segment_table(gradients), passes);
 }
 
-namespace {
-
-/// Pieces that `holder` sums.
-std::span<const ReducePiece> held_by(const Reduce& reduce, int holder) {
-  const auto [begin, end] =
-      std::equal_range(reduce.pieces.begin(), reduce.pieces.end(), ReducePiece{{}, 0, holder},
-                       [](const ReducePiece& a, const ReducePiece& b) { return a.holder < b.holder; });
-  return {begin, end};
-}
-
-}  // namespace
-
-std::vector<ReducePiece> held_blocks(const Reduce& reduce, int holder) {
-  std::vector<ReducePiece> blocks;
-  for (const bool own : {false, true}) {
-    for (const ReducePiece& piece : held_by(reduce, holder)) {
-      if ((piece.owner == holder) != own) continue;
-      for (std::int64_t at = piece.elements.begin; at < piece.elements.end; at += exchange_block)
-        blocks.push_back({{at, std::min(at + exchange_block, piece.elements.end)}, piece.owner, holder});
-    }
-  }
-  return blocks;
-}
-
 std::int64_t running_sum_elements(const Reduce& reduce, int rank) {
   std::int64_t elements = 0;
-  for (const ReducePiece& piece : held_by(reduce, rank)) {
-    if (piece.owner != rank) elements += piece.elements.size();
+  for (const Piece& block : reduce.held_by(rank)) {
+    if (block.owner != rank) elements += block.elements.size();
   }
   return elements;
 }
 
 std::array<std::int64_t, 2> reduce_staging(const Reduce& reduce, int rank) {
   std::array<std::int64_t, 2> halves{};
-  const std::vector<ReducePiece> blocks = held_blocks(reduce, rank);
+  const std::vector<Piece>& blocks = reduce.held_by(rank);
   for (std::size_t i = 0; i < blocks.size(); ++i)
     halves[i % 2] = std::max(halves[i % 2], blocks[i].elements.size());
   return halves;

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include <matrixfsdp/plan/collective.hpp>
-
 namespace matrixfsdp::detail {
 
 std::vector<std::int64_t> water_fill(int world_size, std::int64_t total, std::int64_t most,
@@ -73,25 +71,21 @@ std::vector<Piece> deal(const SegmentTable& table, const std::vector<std::int64_
   return pieces;
 }
 
-}  // namespace matrixfsdp::detail
-
-namespace matrixfsdp {
-
 // Rank r, which owns o and relays c >= 0, sends o + c (W - 2): of its own elements it sends x itself to W - 1 ranks and
 // o - x once, to helpers; of others' it sends c - x to W - 2 ranks.
 std::vector<std::int64_t> relay_shares(const SegmentTable& table) {
   const int world_size = static_cast<int>(table.intervals.size());
   validate(table, world_size);
-  std::vector<std::int64_t> owned = detail::shard_sizes(table);
+  std::vector<std::int64_t> owned = shard_sizes(table);
   if (world_size <= 2 || table.size == 0) return owned;
-  // Shares are of (W - 2) elements' sends each: level / (W - 2), so that levels stay below 2^63 / W.
+  // The share at which rank r sends `level`.
   const std::int64_t others = world_size - 2;
   const auto share = [&](int rank, std::int64_t level) {
     return std::max<std::int64_t>(0, (level - owned[static_cast<std::size_t>(rank)]) / others);
   };
   // At the level P + P / W (W - 2), and a remainder, even a rank that owns everything has room for P / W.
   const std::int64_t most = table.size + (table.size / world_size + 1) * others;
-  return detail::water_fill(world_size, table.size, most, share);
+  return water_fill(world_size, table.size, most, share);
 }
 
-}  // namespace matrixfsdp
+}  // namespace matrixfsdp::detail

@@ -4,7 +4,7 @@
 #include <functional>
 #include <vector>
 
-#include <matrixfsdp/plan/segment_table.hpp>
+#include <matrixfsdp/plan/collective.hpp>
 
 namespace matrixfsdp::detail {
 
@@ -16,15 +16,12 @@ std::vector<std::int64_t> water_fill(int world_size, std::int64_t total, std::in
 /// Elements that each rank owns.
 std::vector<std::int64_t> shard_sizes(const SegmentTable& table);
 
-/// A part of a rank's segments that another rank, or itself, works on.
-struct Piece {
-  Interval elements;  ///< of the buffer
-  int owner = 0;
-  int helper = 0;
-};
-
 /// Cuts a table's segments into pieces: rank r works on shares[r] elements, its own first (from the beginning of its
 /// shard); what owners leave goes to the ranks that still have room, both in rank order.
 std::vector<Piece> deal(const SegmentTable& table, const std::vector<std::int64_t>& shares);
+
+/// How many elements each rank relays to all others by `scatter`, so that the most that any rank sends is as small as
+/// can be. They sum to table.size.
+std::vector<std::int64_t> relay_shares(const SegmentTable& table);
 
 }  // namespace matrixfsdp::detail

@@ -12,7 +12,6 @@ namespace matrixfsdp {
 namespace {
 
 using detail::BroadcastTree;
-using detail::Piece;
 using detail::Route;
 
 /// A message's content, and when its owner sends it first.
@@ -39,8 +38,8 @@ struct Stream {
 std::vector<Stream> streams_of(const std::vector<Piece>& pieces, std::int64_t block_elements) {
   std::vector<Stream> streams;
   for (const Piece& piece : pieces) {
-    if (streams.empty() || streams.back().route.owner != piece.owner || streams.back().route.relay != piece.helper)
-      streams.push_back({{piece.owner, piece.helper}, {}});
+    if (streams.empty() || streams.back().route.owner != piece.owner || streams.back().route.relay != piece.holder)
+      streams.push_back({{piece.owner, piece.holder}, {}});
     streams.back().add(piece.elements, block_elements);
   }
   return streams;
@@ -145,7 +144,7 @@ TransferSchedule unshard_schedule(CollectiveAlgorithm algorithm, const SegmentTa
   if (algorithm == CollectiveAlgorithm::padded)
     streams = padded_streams(table, block_elements);
   else if (algorithm == CollectiveAlgorithm::scatter)
-    streams = streams_of(detail::deal(table, relay_shares(table)), block_elements);
+    streams = streams_of(detail::deal(table, detail::relay_shares(table)), block_elements);
   else
     streams = streams_of(detail::deal(table, detail::shard_sizes(table)), block_elements);
   return schedule_of(all_blocks(std::move(streams)), *tree, rank, topology.world_size());
