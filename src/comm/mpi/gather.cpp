@@ -1,15 +1,12 @@
 #include <algorithm>
 #include <utility>
 
-#include <matrixfsdp/comm/segments.hpp>
-
 #include "comm/mpi/exchange.hpp"
 #include "comm/mpi/library_gather.hpp"
 #include "comm/mpi/segment_pace.hpp"
-#include "comm/require.hpp"
+#include "comm/mpi/segments.hpp"
 
-namespace matrixfsdp {
-namespace mpi {
+namespace matrixfsdp::mpi {
 namespace {
 
 /// Elements of padding: MPI must not receive two messages into one place at a time.
@@ -69,31 +66,12 @@ class Gather final : public Exchange {
 };
 
 }  // namespace
-}  // namespace mpi
 
-Request gather(Communicator& communicator, Purpose purpose, const Unshard& unshard, TensorView<const float> shard,
-               TensorView<float> buffer, const OperationLabel& label) {
-  const SegmentTable& table = unshard.table;
-  require_ranks(table, communicator.size(), label);
-  require_elements("the shard", static_cast<std::int64_t>(shard.size()), table.shard_size(communicator.rank()), label);
-  require_elements("the buffer", static_cast<std::int64_t>(buffer.size()), table.size, label);
-
-  Kokkos::fence();  // a kernel may still be writing the shard (CASES 40)
-  const auto& channel = communicator.implementation().channel;
-  Request request;
+Request gather(const std::shared_ptr<Channel>& channel, Purpose purpose, const Unshard& unshard, const float* shard,
+               float* buffer, const OperationLabel& label) {
   if (unshard.algorithm == CollectiveAlgorithm::allgatherv)
-    request = mpi::issue(mpi::library_gather(channel, purpose, table, shard.data(), buffer.data()), label);
-  else
-    request = mpi::issue(std::make_shared<mpi::Gather>(channel, purpose, unshard, shard.data(), buffer.data()), label);
-  std::int64_t done = 0;
-  for (const Interval& interval : table.intervals[static_cast<std::size_t>(communicator.rank())]) {
-    // A single rank may pass its buffer as its shard.
-    if (!interval.empty() && shard.data() + done != buffer.data() + interval.begin) {
-      Kokkos::deep_copy(slice(buffer, interval.begin, interval.size()), slice(shard, done, interval.size()));
-    }
-    done += interval.size();
-  }
-  return request;
+    return issue(library_gather(channel, purpose, unshard.table, shard, buffer), label);
+  return issue(std::make_shared<Gather>(channel, purpose, unshard, shard, buffer), label);
 }
 
-}  // namespace matrixfsdp
+}  // namespace matrixfsdp::mpi

@@ -2,15 +2,12 @@
 #include <array>
 #include <utility>
 
-#include <matrixfsdp/comm/segments.hpp>
-
 #include "comm/fold.hpp"
 #include "comm/mpi/exchange.hpp"
 #include "comm/mpi/segment_pace.hpp"
-#include "comm/require.hpp"
+#include "comm/mpi/segments.hpp"
 
-namespace matrixfsdp {
-namespace mpi {
+namespace matrixfsdp::mpi {
 namespace {
 
 /// Lane 0: every rank sends each block of gradients to its holder. A holder folds block b when all ranks' have come,
@@ -108,21 +105,10 @@ class ReduceExchange final : public Exchange {
 };
 
 }  // namespace
-}  // namespace mpi
 
-Request reduce(Communicator& communicator, const Reduce& prepared, Pass pass, TensorView<const float> buffer,
-               TensorView<float> sums, TensorView<float> shard, const OperationLabel& label) {
-  const int rank = communicator.rank();
-  require_ranks(prepared.table, communicator.size(), label);
-  require_elements("the gradient", static_cast<std::int64_t>(buffer.size()), prepared.table.size, label);
-  require_elements("the running sums", static_cast<std::int64_t>(sums.size()), running_sum_elements(prepared, rank),
-                   label);
-  require_elements("the shard", static_cast<std::int64_t>(shard.size()), prepared.table.shard_size(rank), label);
-
-  Kokkos::fence();  // a kernel may still be writing the gradient (CASES 40)
-  return mpi::issue(std::make_shared<mpi::ReduceExchange>(communicator.implementation().channel, prepared, pass,
-                                                          buffer.data(), sums.data(), shard.data()),
-                    label);
+Request reduce(const std::shared_ptr<Channel>& channel, const Reduce& prepared, Pass pass, const float* buffer,
+               float* sums, float* shard, const OperationLabel& label) {
+  return issue(std::make_shared<ReduceExchange>(channel, prepared, pass, buffer, sums, shard), label);
 }
 
-}  // namespace matrixfsdp
+}  // namespace matrixfsdp::mpi

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <memory>
+
+#include <matrixfsdp/comm/segments.hpp>
+
+#include "comm/mpi/channel.hpp"
+
+/// gather and reduce (comm/segments.hpp) by point-to-point MPI. Preconditions have been checked, and kernels that write
+/// what is sent have ended.
+namespace matrixfsdp::mpi {
+
+/// Leaves the own segments of `buffer` to the caller.
+Request gather(const std::shared_ptr<Channel>& channel, Purpose purpose, const Unshard& unshard, const float* shard,
+               float* buffer, const OperationLabel& label);
+
+Request reduce(const std::shared_ptr<Channel>& channel, const Reduce& prepared, Pass pass, const float* buffer,
+               float* sums, float* shard, const OperationLabel& label);
+
+}  // namespace matrixfsdp::mpi
