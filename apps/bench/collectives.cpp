@@ -60,6 +60,8 @@ class LibraryCall final : public Request::Operation {
     MPI_Test(&request_, &done, MPI_STATUS_IGNORE);
     return done != 0;
   }
+  [[nodiscard]] bool complete() const override { return request_ == MPI_REQUEST_NULL; }
+  [[nodiscard]] double seconds() const override { return 0; }  // not asked for
   void abandon(std::shared_ptr<Operation> /*self*/) noexcept override {}
 
  private:

@@ -27,24 +27,23 @@ KOKKOS_INLINE_FUNCTION void fold_tile(const FoldBlock& block, bool first, float*
     sums[at + i] = accumulator[i];
 }
 
-template <int width>
-void fold_tiles(const FoldBlock& block, bool first, float* sums, std::int64_t begin, std::int64_t count) {
-  using Policy = Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::int64_t>>;
-  if (count == 0) return;
-  Kokkos::parallel_for(
-      "matrixfsdp::fold_block", Policy(0, count),
-      KOKKOS_LAMBDA(std::int64_t tile) { fold_tile<width>(block, first, sums, begin + tile * width); });
-}
-
 }  // namespace
 
 void fold_block(const FoldBlock& block, bool first, float* sums, std::int64_t count) {
-  // On a device, neighbouring threads take neighbouring elements instead.
-  constexpr int width = Kokkos::SpaceAccessibility<ExecutionSpace, Kokkos::HostSpace>::accessible ? 16 : 1;
-  const std::int64_t tiles = count / width;
-  fold_tiles<width>(block, first, sums, 0, tiles);
-  if constexpr (width > 1) fold_tiles<1>(block, first, sums, tiles * width, count % width);
-  Kokkos::fence();
+  if constexpr (Kokkos::SpaceAccessibility<ExecutionSpace, Kokkos::HostSpace>::accessible) {
+    // Loops, not a kernel: this may be a progress thread, and kernels belong to the thread that computes.
+    constexpr int width = 16;
+    std::int64_t at = 0;
+    for (; at + width <= count; at += width)
+      fold_tile<width>(block, first, sums, at);
+    for (; at < count; ++at)
+      fold_tile<1>(block, first, sums, at);
+  } else {
+    Kokkos::parallel_for(
+        "matrixfsdp::fold_block", Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::int64_t>>(0, count),
+        KOKKOS_LAMBDA(std::int64_t at) { fold_tile<1>(block, first, sums, at); });
+    Kokkos::fence();
+  }
 }
 
 }  // namespace matrixfsdp

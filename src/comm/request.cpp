@@ -30,7 +30,8 @@ Request::Request(Request&& other) noexcept
       label_(std::move(other.label_)),
       rank_(other.rank_),
       sequence_(other.sequence_),
-      deadline_(other.deadline_) {}
+      deadline_(other.deadline_),
+      seconds_(other.seconds_) {}
 
 Request& Request::operator=(Request&& other) noexcept {
   if (this == &other) return *this;
@@ -40,6 +41,7 @@ Request& Request::operator=(Request&& other) noexcept {
   rank_ = other.rank_;
   sequence_ = other.sequence_;
   deadline_ = other.deadline_;
+  seconds_ = other.seconds_;
   return *this;
 }
 
@@ -65,8 +67,13 @@ bool Request::test() {
   } catch (const CommunicationError& error) {
     throw CommunicationError(fmt::format("{}: {}", describe(), error.what()));
   }
+  seconds_ = operation_->seconds();
   operation_ = nullptr;
   return true;
+}
+
+bool Request::complete() const {
+  return !operation_ || operation_->complete();
 }
 
 void Request::wait() {

@@ -1,6 +1,7 @@
+#include "comm/mpi/segments.hpp"
+
 #include <matrixfsdp/comm/segments.hpp>
 
-#include "comm/mpi/segments.hpp"
 #include "comm/require.hpp"
 
 namespace matrixfsdp {

@@ -114,7 +114,7 @@ Session Session::start(int& argc, char**& argv, const SessionOptions& options) {
                     initialized != 0 ? "MPI" : "Kokkos"));
   }
   int provided = MPI_THREAD_SINGLE;
-  mpi::check(MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
+  mpi::check(MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
   mpi::check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   if (provided < MPI_THREAD_FUNNELED) throw CommunicationError(thread_level_error(provided));
 

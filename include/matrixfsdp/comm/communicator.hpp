@@ -56,7 +56,7 @@ class Communicator {
   [[nodiscard]] std::chrono::milliseconds deadline() const;
   void set_deadline(std::chrono::milliseconds deadline);
 
-  [[nodiscard]] const ByteCounts& bytes() const;
+  [[nodiscard]] ByteCounts bytes() const;
 
   /// Collective. Every rank gets every rank's bytes (any sizes, empty ones too), by rank.
   std::vector<std::vector<std::byte>> all_gather(Purpose purpose, std::span<const std::byte> mine,

@@ -17,9 +17,10 @@ struct OperationLabel {
 /// "unshard of unit block.3 (forward)", without the parts that are empty.
 std::string to_string(const OperationLabel& label);
 
-/// A started non-blocking operation: it owns its staging buffers and advances only inside test() and wait(). The
-/// tensors that it reads or writes must live until it is complete. Movable. Destroying an incomplete request leaks its
-/// staging to the communicator (MPI may still write there) instead of freeing it.
+/// A started non-blocking operation: it owns its staging buffers and advances inside test() and wait(), and where its
+/// communicator has a ProgressThread also between them. The tensors that it reads or writes must live until it is
+/// complete. Movable. Destroying an incomplete request leaks its staging to the communicator (MPI may still write
+/// there) instead of freeing it.
 class Request {
  public:
   /// State machine of one operation. Errors that it throws need not name the operation: Request adds the label.
@@ -28,10 +29,14 @@ class Request {
     virtual ~Operation() = default;
     /// Advances as far as possible without waiting; true when complete.
     virtual bool advance() = 0;
+    /// advance() has returned true, or would: does not advance.
+    [[nodiscard]] virtual bool complete() const = 0;
     /// Grows with every message that completes: wait() becomes eager again when it has grown.
     [[nodiscard]] virtual std::uint64_t progress() const { return 0; }
     /// Which ranks are still missing, for the message of a missed deadline; may be empty.
     [[nodiscard]] virtual std::string missing() const { return {}; }
+    /// From issue to completion, once complete.
+    [[nodiscard]] virtual double seconds() const = 0;
     /// The request is destroyed before it is complete: keeps `self` alive as long as messages may be under way.
     virtual void abandon(std::shared_ptr<Operation> self) noexcept = 0;
   };
@@ -48,6 +53,11 @@ class Request {
   /// phase and sequence number.
   bool test();
 
+  /// The operation is complete; does not advance it. An error that came in the background waits for test().
+  [[nodiscard]] bool complete() const;
+  /// From issue to completion, once complete; 0 before.
+  [[nodiscard]] double seconds() const { return seconds_; }
+
   /// Tests, then yields, then sleeps for doubling times up to 1 ms, until complete. Throws CommunicationError as test
   /// does, and once the deadline has passed since the call: with seconds waited, and the ranks that are missing where
   /// that is known. The operation stays incomplete then.
@@ -62,6 +72,7 @@ class Request {
   int rank_ = 0;
   std::uint64_t sequence_ = 0;
   std::chrono::milliseconds deadline_{};
+  double seconds_ = 0;
 };
 
 }  // namespace matrixfsdp

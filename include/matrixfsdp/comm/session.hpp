@@ -20,11 +20,12 @@ struct SessionOptions {
 /// Start and end of MPI and Kokkos, in that order and back. The only place with blocking MPI calls. One per process.
 class Session {
  public:
-  /// MPI_Init_thread, then Kokkos with the device of the local rank. Collective over all processes of the job. Throws
-  /// ContractError where MPI or Kokkos is already running; CommunicationError where MPI provides less than
-  /// MPI_THREAD_FUNNELED (both levels), MPI fails, or not every rank comes within the deadline; InputError for threads
-  /// < 1, for a device backend of Kokkos without a visible device, and when SLURM_NTASKS (inside an srun step:
-  /// SLURM_STEP_NUM_TASKS) says more tasks than MPI has ranks: a wrong PMI makes every process rank 0 of 1.
+  /// MPI_Init_thread (asks for MPI_THREAD_MULTIPLE), then Kokkos with the device of the local rank. Collective over all
+  /// processes of the job. Throws ContractError where MPI or Kokkos is already running; CommunicationError where MPI
+  /// provides less than MPI_THREAD_FUNNELED (both levels), MPI fails, or not every rank comes within the deadline;
+  /// InputError for threads < 1, for a device backend of Kokkos without a visible device, and when SLURM_NTASKS (inside
+  /// an srun step: SLURM_STEP_NUM_TASKS) says more tasks than MPI has ranks: a wrong PMI makes every process rank 0
+  /// of 1.
   static Session start(int& argc, char**& argv, const SessionOptions& options = {});
 
   /// MPI and Kokkos are the caller's, and nothing is ended. `comm`, a valid communicator (unchecked), is duplicated.

@@ -42,12 +42,15 @@ void Channel::end_abandoned() noexcept {
   std::erase_if(graveyard, [](const std::shared_ptr<Pending>& operation) { return operation->settled(); });
 }
 
-Request issue(std::shared_ptr<Pending> operation, const OperationLabel& label) {
+Request issue(const std::shared_ptr<Pending>& operation, const OperationLabel& label) {
   const std::shared_ptr<Channel> channel = operation->channel();
   channel->sweep();
   const auto sequence = operation->sequence();
-  Request request(std::move(operation), label, channel->rank, sequence, channel->deadline);
-  request.test();
+  Request request(operation, label, channel->rank, sequence, channel->deadline);
+  if (request.test()) return request;
+  const std::lock_guard lock(channel->mutex);
+  channel->background.push_back(operation.get());
+  if (channel->background.size() == 1) channel->issued.notify_one();
   return request;
 }
 

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include <mpi.h>
@@ -12,8 +14,11 @@
 namespace matrixfsdp::mpi {
 
 class Pending;
+class Progress;
 
-/// What operations share: they may outlive the Communicator that issued them, so they own it together.
+/// What operations share: they may outlive the Communicator that issued them, so they own it together. A progress
+/// thread touches `bytes`, `background` and the operations in it, so these are used with `mutex` locked; the rest
+/// belongs to the thread that issues.
 struct Channel {
   /// `comm` is valid. Queries rank, size and the range of tags.
   explicit Channel(MPI_Comm communicator);
@@ -41,10 +46,15 @@ struct Channel {
   std::size_t open_operations = 0;
   bool was_abandoned = false;                       ///< messages may be left that no receive will ever take
   std::vector<std::shared_ptr<Pending>> graveyard;  ///< abandoned: MPI may still read or write their staging
+
+  std::mutex mutex;
+  std::vector<Pending*> background;  ///< not complete: a progress thread, if there is one, advances them
+  std::condition_variable issued;    ///< background is not empty any more, or the progress thread shall end
+  std::weak_ptr<Progress> progress;
 };
 
 /// Starts `operation` and wraps it: from here on an error leaves its staging in the graveyard.
-Request issue(std::shared_ptr<Pending> operation, const OperationLabel& label);
+Request issue(const std::shared_ptr<Pending>& operation, const OperationLabel& label);
 
 }  // namespace matrixfsdp::mpi
 

@@ -1,3 +1,4 @@
+#include <mutex>
 #include <utility>
 
 #include "comm/mpi/channel.hpp"
@@ -25,7 +26,8 @@ void Communicator::set_deadline(std::chrono::milliseconds deadline) {
   implementation_->channel->deadline = deadline;
 }
 
-const ByteCounts& Communicator::bytes() const {
+ByteCounts Communicator::bytes() const {
+  const std::lock_guard lock(implementation_->channel->mutex);
   return implementation_->channel->bytes;
 }
 

@@ -129,7 +129,7 @@ void Exchange::finish(int slot, const MPI_Status& status) {
   if (lane == 0) received(done.message);
 }
 
-bool Exchange::advance() {
+bool Exchange::step() {
   for (;;) {
     do {
       if (!queued_) continue;
@@ -145,7 +145,7 @@ bool Exchange::advance() {
   }
 }
 
-std::string Exchange::missing() const {
+std::string Exchange::waiting_for() const {
   std::string from;
   std::string to;
   for (const Queue& queue : queues_) {

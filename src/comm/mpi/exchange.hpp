@@ -25,9 +25,6 @@ class Exchange : public Pending {
  public:
   Exchange(std::shared_ptr<Channel> channel, Purpose purpose, Pace pace);
 
-  bool advance() final;
-  [[nodiscard]] std::uint64_t progress() const final { return completed_; }
-  [[nodiscard]] std::string missing() const final;
   bool settled() noexcept final;
   void give_up() noexcept final;
 
@@ -50,6 +47,9 @@ class Exchange : public Pending {
   void send_message(int peer, const void* data, std::int64_t bytes);
   void receive_message(int peer, void* data, std::int64_t capacity);
 
+  bool step() final;
+  [[nodiscard]] std::uint64_t messages() const final { return completed_; }
+  [[nodiscard]] std::string waiting_for() const final;
   /// A message has arrived in lane 0: its number in the queue of its sender, from 0.
   virtual void received(std::int64_t /*message*/) {}
   /// All queues are empty: queues the next stage and returns true, or false at the end.

@@ -96,9 +96,9 @@ class ReduceExchange final : public Exchange {
   bool first_;
   const float* buffer_;
   std::vector<Piece> blocks_;  // that this rank sums
-  std::vector<float*> sums_;         // of each block
-  std::int64_t half_ = 0;            // elements of a peer's staging before that of odd-numbered blocks
-  std::int64_t stride_ = 0;          // elements of a peer's staging
+  std::vector<float*> sums_;   // of each block
+  std::int64_t half_ = 0;      // elements of a peer's staging before that of odd-numbered blocks
+  std::int64_t stride_ = 0;    // elements of a peer's staging
   Tensor<float> staging_;
   std::size_t next_ = 0;                   // block to fold
   std::array<std::int64_t, 2> arrived_{};  // peers whose block is there, of the next two blocks
