@@ -6,6 +6,7 @@
 #include <matrixfsdp/linalg/blas.hpp>
 
 #include "apps/bench/collectives.hpp"
+#include "apps/bench/overlap.hpp"
 #include "apps/bench/train_step.hpp"
 #include "apps/train/version.hpp"
 
@@ -64,6 +65,31 @@ int main(int argc, char** argv) {
     collectives->add_option("--rounds", collectives_options.rounds)->check(CLI::PositiveNumber)->capture_default_str();
     collectives->add_flag("--json", collectives_options.json);
 
+    bench::OverlapOptions overlap_options;
+    CLI::App* overlap = app.add_subcommand(
+        "overlap",
+        "Steps of a model whose computation is a timed wait: how much of the communication hides behind it. progress: "
+        "what moves transfers meanwhile: a thread, tests every --poll-ms, or nothing. communication_ms: a step that "
+        "computes nothing; first_unshard_ms, last_reduce_ms: waits of root and first block, which have nothing to hide "
+        "behind; bound_ms: max(compute, communication) and those; ratio: step over bound; hidden: share of the time "
+        "under way in which the rank did not wait.");
+    overlap->add_option("--units", overlap_options.units)->check(CLI::PositiveNumber)->capture_default_str();
+    overlap->add_option("--bytes", overlap_options.bytes, "Of each unit")
+        ->transform(CLI::AsSizeValue(false))
+        ->capture_default_str();
+    overlap->add_option("--compute-ms", overlap_options.compute_milliseconds, "Of a unit's forward; backward: twice")
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str();
+    overlap->add_option("--poll-ms", overlap_options.poll_milliseconds)
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+    overlap->add_option("--prefetch", overlap_options.prefetch)->check(CLI::NonNegativeNumber)->capture_default_str();
+    overlap->add_option("--reduces-in-flight", overlap_options.reduces_in_flight)
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str();
+    overlap->add_option("--rounds", overlap_options.rounds)->check(CLI::PositiveNumber)->capture_default_str();
+    overlap->add_flag("--json", overlap_options.json);
+
     std::string text;
     std::string error;
     try {
@@ -84,7 +110,8 @@ int main(int argc, char** argv) {
       return exit_ok;
     }
     linalg::set_threads(options.threads);
-    return collectives->parsed() ? bench::collectives(session, collectives_options)
-                                 : bench::train_step(session, options);
+    if (collectives->parsed()) return bench::collectives(session, collectives_options);
+    if (overlap->parsed()) return bench::overlap(session, overlap_options);
+    return bench::train_step(session, options);
   });
 }

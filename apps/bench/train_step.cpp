@@ -53,7 +53,7 @@ double sgemm_gflops(std::int64_t m, std::int64_t n, std::int64_t k) {
 struct Contender {
   std::string strategy;
   std::unique_ptr<train::Replica> replica;
-  std::vector<double> forward, backward, optimizer, total, fraction, forward_backward_fraction;
+  std::vector<double> forward, backward, optimizer, total, fraction, forward_backward_fraction, hidden;
   double product_flops = 0;
   std::int64_t optimizer_bytes = 0;
 };
@@ -84,12 +84,21 @@ train::MicroBatch random_batch(const train::Options& options, std::int64_t index
   return batch;
 }
 
+/// Share of the time that transfers were under way in which this rank did not wait for them; 1 without any.
+double hidden_share(const TransferTimes& before, const TransferTimes& after) {
+  const double under_way =
+      after.unshard_under_way + after.reduce_under_way - before.unshard_under_way - before.reduce_under_way;
+  const double waited = after.unshard_waited + after.reduce_waited - before.unshard_waited - before.reduce_waited;
+  return under_way > 0 ? std::max(0.0, 1 - waited / under_way) : 1;
+}
+
 /// One step; `gflops` is the rate of sgemm measured just before.
 void run_step(Communicator& communicator, Contender& contender, const train::Options& options, double gflops,
               bool count) {
   train::Replica& replica = *contender.replica;
   const std::int64_t passes = options.passes(communicator.size());
   const std::int64_t flops_before = replica.network.product_flops();
+  const TransferTimes transfers_before = replica.model.transfer_times();
   const std::int64_t bytes_before = communicator.bytes()[Purpose::optimizer];
   communicator.barrier({"benchmark round", "", ""});
   const auto start = Clock::now();
@@ -115,6 +124,7 @@ void run_step(Communicator& communicator, Contender& contender, const train::Opt
   contender.total.push_back(1e3 * total);
   contender.fraction.push_back(1e-9 * flops / total / gflops);
   contender.forward_backward_fraction.push_back(1e-9 * flops / slowest(communicator, forward_backward) / gflops);
+  contender.hidden.push_back(hidden_share(transfers_before, replica.model.transfer_times()));
   contender.optimizer_bytes += communicator.bytes()[Purpose::optimizer] - bytes_before;
 }
 
@@ -156,6 +166,7 @@ int train_step(Session& session, const TrainStepOptions& options) {
         {"optimizer_bytes", contender.optimizer_bytes},
         {"peak_bytes", contender.replica->resident_bytes()},
         {"ratio", total.median / reference},
+        {"hidden_share", to_json(spread_of(contender.hidden))},
         {"product_gflop", 1e-9 * contender.product_flops},
         {"sgemm_gflops", to_json(spread_of(sgemm))},
         {"forward_backward_fraction", to_json(spread_of(contender.forward_backward_fraction))},
@@ -164,7 +175,7 @@ int train_step(Session& session, const TrainStepOptions& options) {
   }
   print("train-step", session, rows,
         {"strategy", "optimizer", "forward_ms", "backward_ms", "optimizer_ms", "total_ms", "optimizer_bytes",
-         "peak_bytes", "ratio", "sgemm_gflops", "forward_backward_fraction", "step_fraction"},
+         "peak_bytes", "ratio", "hidden_share", "sgemm_gflops", "forward_backward_fraction", "step_fraction"},
         options.json);
   return exit_ok;
 }

@@ -161,7 +161,19 @@ void add_optimizer_options(OptionReader& reader, CLI::App& app, Options& options
   reader.integer("--warmup-steps", options.schedule.warmup_steps, 0, "Linear warm-up");
 }
 
-void add_parallel_options(OptionReader& reader, Options& options, std::int64_t& prefetch, std::int64_t& threads) {
+void add_overlap_options(OptionReader& reader, ShardedModelOptions& sharding) {
+  reader.integer("--prefetch", sharding.prefetch, 0, "Units unsharded ahead of the one that computes");
+  reader.integer("--reduces-in-flight", sharding.reduces_in_flight, 0,
+                 "Units whose gradients travel while the next ones are computed, each with a buffer; 0: wait for each");
+  reader.choice("--progress",
+                "What moves transfers while a rank computes. thread: one beside it (where MPI has "
+                "MPI_THREAD_MULTIPLE, else poll); poll: tests between kernels",
+                "thread",
+                {{"thread", [&sharding] { sharding.progress_thread = true; }},
+                 {"poll", [&sharding] { sharding.progress_thread = false; }}});
+}
+
+void add_parallel_options(OptionReader& reader, Options& options, std::int64_t& threads) {
   reader.choice("--strategy", "matrix-fsdp: owner-shaped ZeRO-3; ddp: everything on every rank", "matrix-fsdp",
                 {{"matrix-fsdp", [&options] { options.strategy = Strategy::matrix_fsdp; }},
                  {"ddp", [&options] { options.strategy = Strategy::ddp; }}});
@@ -170,7 +182,6 @@ void add_parallel_options(OptionReader& reader, Options& options, std::int64_t& 
   reader.text("--collective", "How units are unsharded: direct, chain, scatter, tree, hierarchical, padded, allgatherv",
               "scatter",
               [&options](const std::string& value) { options.sharding.collective = parse_collective(value); });
-  reader.integer("--prefetch", prefetch, 0, "Units unsharded ahead of the one that computes");
   reader.choice("--accumulate",
                 "chunks: exchange in every pass, bits independent of W; unsharded: once per step, more memory",
                 "chunks",
@@ -220,7 +231,6 @@ CommandLine parse_command_line(int argc, char** argv) {
   ShapeOverrides given;
   std::string coefficients = "polar-express";
   std::int64_t newton_schulz_steps = 0;
-  std::int64_t prefetch = 1;
   std::int64_t threads = 1;
   std::int64_t seed = 1;
   double weight_decay = 0.01;
@@ -228,7 +238,8 @@ CommandLine parse_command_line(int argc, char** argv) {
   add_model_options(reader, options.model, given);
   add_run_options(reader, app, options);
   add_optimizer_options(reader, app, options, coefficients, newton_schulz_steps, weight_decay);
-  add_parallel_options(reader, options, prefetch, threads);
+  add_parallel_options(reader, options, threads);
+  add_overlap_options(reader, options.sharding);
   reader.integer("--seed", seed, 0, "Of the initial weights, the order of the data, and samples");
 
   try {
@@ -248,7 +259,6 @@ CommandLine parse_command_line(int argc, char** argv) {
 
   options.shape = resolve_shape(options.model, given);
   options.seed = options.sharding.seed = static_cast<std::uint64_t>(seed);
-  options.sharding.prefetch = static_cast<int>(prefetch);
   options.threads = static_cast<int>(threads);
   options.schedule.total_steps = options.steps;
   MuonOptions& muon = options.optimizer.muon;

@@ -97,6 +97,7 @@ class Run {
   static MemoryOptions memory_options(const ShardedModel& model, const Options& options) {
     MemoryOptions memory;
     memory.prefetch = options.sharding.prefetch;
+    memory.reduces_in_flight = options.sharding.reduces_in_flight;
     memory.passes = options.passes(model.plan().world_size);
     memory.unsharded_accumulation = options.sharding.accumulation == Accumulation::unsharded;
     memory.optimizer = options.planner.optimizer;

@@ -1,10 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <exception>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include <matrixfsdp/comm/progress.hpp>
 #include <matrixfsdp/fsdp/sharded_model.hpp>
 
 #include "fsdp/unit.hpp"
@@ -13,8 +16,8 @@ namespace matrixfsdp {
 
 struct ShardedModel::Implementation {
   Implementation(Communicator& communicator, ModelSpec model, Plan plan, const ShardedModelOptions& options);
-  /// Waits for a prefetch that is under way, because messages still land in its storage; while an exception unwinds it
-  /// leaves that storage allocated instead.
+  /// Waits for what is under way, because messages still land in its storage; while an exception unwinds it leaves that
+  /// storage allocated instead.
   ~Implementation();
   Implementation(const Implementation&) = delete;
   Implementation& operator=(const Implementation&) = delete;
@@ -35,16 +38,22 @@ struct ShardedModel::Implementation {
   void start_unshard(std::size_t index, Phase phase);
   void finish_unshard(std::size_t index);
   void prefetch_after(std::size_t index, Phase phase);
+  void set_prefetch(std::size_t index, Phase phase, std::vector<std::size_t> next);
   [[nodiscard]] bool can_take_slot(const Unit& unit) const;
   void take_slot(std::size_t index);
   void weights_changed();
   void poll();
+  /// Waits, and counts the time.
+  void wait(Request& request, double& under_way, double& waited);
 
   // reduce.cpp
   void begin_step();
   void begin_pass();
   UnitTensors<float>& gradients(std::size_t index);
   void reduce(std::size_t index);
+  [[nodiscard]] bool unit_is_reducing(std::size_t index) const;
+  void retire_oldest_reduce();
+  void finish_reduces();
   [[nodiscard]] TensorView<float> own_chunk(const Unit& unit) const;
   [[nodiscard]] bool gradients_ready() const;
 
@@ -63,10 +72,15 @@ struct ShardedModel::Implementation {
   std::vector<Tensor<float>> slots;
   std::vector<std::int64_t> slot_occupant;  ///< unit, or -1
   std::vector<Tensor<float>> kept_storage;
-  std::vector<Tensor<float>> gradient_storage;  ///< the shared buffer first, then those of kept units
-  Tensor<float> shared_sums;
+  std::vector<Tensor<float>> gradient_storage;  ///< the shared buffers first, then those of kept units
+  std::vector<Tensor<float>> shared_sums;       ///< one for each reduce that may be under way, when a step has one pass
+  std::deque<std::size_t> reducing;             ///< units whose reduce may be under way, the oldest first
+  std::vector<std::size_t> gathering;           ///< units of a replicated plan whose sums come from their chunks
+  std::int64_t reduces_issued = 0;
+  TransferTimes times;
+  std::optional<ProgressThread> progress;
   int exceptions_at_start = std::uncaught_exceptions();
-  std::int64_t shared_gradient_unit = -1;  ///< unit that uses the shared gradient buffer now
+  std::int64_t shared_gradient_unit = -1;  ///< unit that fills a shared gradient buffer now
   std::vector<ParameterView> resident_views;
   std::vector<ParameterView> trainable_views;
   std::int64_t step = 0;

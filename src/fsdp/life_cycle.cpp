@@ -1,3 +1,6 @@
+#include <chrono>
+#include <utility>
+
 #include <fmt/format.h>
 
 #include <matrixfsdp/core/error.hpp>
@@ -68,21 +71,43 @@ void ShardedModel::Implementation::start_unshard(std::size_t index, Phase phase)
 
 void ShardedModel::Implementation::finish_unshard(std::size_t index) {
   Unit& unit = at(index);
-  unit.unsharding.wait();
+  wait(unit.unsharding, times.unshard_under_way, times.unshard_waited);
   unit.state = UnitState::unsharded;
   unit.current = true;
 }
 
+void ShardedModel::Implementation::wait(Request& request, double& under_way, double& waited) {
+  const auto start = std::chrono::steady_clock::now();
+  request.wait();
+  waited += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  under_way += request.seconds();
+  request = Request();  // counted
+}
+
 void ShardedModel::Implementation::prefetch_after(std::size_t index, Phase phase) {
   if (whole_here()) return;
+  const auto prefetch = [this, phase](std::size_t next) {
+    const Unit& unit = units[next];
+    if (unit.state == UnitState::sharded && !unit.current && can_take_slot(unit)) start_unshard(next, phase);
+  };
+  if (const auto& chosen = units[index].prefetch[static_cast<std::size_t>(phase)]) {
+    for (const std::size_t next : *chosen)
+      prefetch(next);
+    return;
+  }
   std::int64_t next = static_cast<std::int64_t>(index);
-  for (int ahead = 0; ahead < options.prefetch; ++ahead) {
+  for (std::int64_t ahead = 0; ahead < options.prefetch; ++ahead) {
     next += phase == Phase::forward ? 1 : -1;
     if (next < 0 || next >= static_cast<std::int64_t>(units.size())) return;
-    Unit& unit = units[static_cast<std::size_t>(next)];
-    if (unit.state != UnitState::sharded || unit.current || !can_take_slot(unit)) continue;
-    start_unshard(static_cast<std::size_t>(next), phase);
+    prefetch(static_cast<std::size_t>(next));
   }
+}
+
+void ShardedModel::Implementation::set_prefetch(std::size_t index, Phase phase, std::vector<std::size_t> next) {
+  Unit& unit = at(index);
+  for (const std::size_t other : next)
+    static_cast<void>(at(other));
+  unit.prefetch[static_cast<std::size_t>(phase)] = std::move(next);
 }
 
 void ShardedModel::Implementation::weights_changed() {
@@ -93,7 +118,7 @@ void ShardedModel::Implementation::weights_changed() {
                       "resharded before the optimizer step",
                       unit.name, unit.uses));
     }
-    if (unit.state == UnitState::unsharding) unit.unsharding.wait();
+    if (unit.state == UnitState::unsharding) wait(unit.unsharding, times.unshard_under_way, times.unshard_waited);
     unit.state = UnitState::sharded;
     unit.current = whole_here();
   }
@@ -102,28 +127,32 @@ void ShardedModel::Implementation::weights_changed() {
 ShardedModel::Implementation::~Implementation() {
   bool complete = true;
   for (Unit& unit : units) {
-    if (unit.state != UnitState::unsharding) continue;
-    try {
-      if (std::uncaught_exceptions() > exceptions_at_start) {
+    for (Request* const request : {&unit.unsharding, &unit.reducing}) {
+      try {
+        if (std::uncaught_exceptions() > exceptions_at_start)
+          complete = complete && request->complete();
+        else
+          request->wait();
+      } catch (const Error&) {
         complete = false;
-      } else {
-        unit.unsharding.wait();
       }
-    } catch (const Error&) {
-      complete = false;
     }
   }
   if (complete) return;
   // Never freed: a message may still arrive there. Without memory for that, ending the program is the safe way.
   auto* storage = new std::vector<Tensor<float>>(slots);  // NOLINT(bugprone-unhandled-exception-at-new)
-  storage->insert(storage->end(), kept_storage.begin(), kept_storage.end());
-  for (const Unit& unit : units)
-    storage->push_back(unit.weight_shard);
+  for (const auto* more : {&kept_storage, &gradient_storage, &shared_sums})
+    storage->insert(storage->end(), more->begin(), more->end());
+  for (const Unit& unit : units) {
+    for (const auto* more : {&unit.weight_shard, &unit.gradient_shard, &unit.running_sums})
+      storage->push_back(*more);
+  }
 }
 
 void ShardedModel::Implementation::poll() {
   for (Unit& unit : units) {
     if (unit.state == UnitState::unsharding) unit.unsharding.test();
+    unit.reducing.test();
   }
 }
 

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include <matrixfsdp/core/error.hpp>
@@ -7,6 +9,7 @@
 namespace matrixfsdp {
 
 void ShardedModel::Implementation::begin_step() {
+  finish_reduces();
   ++step;
   pass = -1;
   shared_gradient_unit = -1;
@@ -44,6 +47,11 @@ UnitTensors<float>& ShardedModel::Implementation::gradients(std::size_t index) {
                                     unit.name, units[static_cast<std::size_t>(shared_gradient_unit)].name));
   }
   if (shared) shared_gradient_unit = static_cast<std::int64_t>(index);
+  for (const std::size_t other : reducing) {
+    Request& request = units[other].reducing;
+    if (units[other].gradient_buffer.data() == unit.gradient_buffer.data())
+      wait(request, times.reduce_under_way, times.reduce_waited);
+  }
   Kokkos::deep_copy(unit.gradient_buffer, 0.0F);
   unit.gradient_begun = true;
   return unit.gradients;
@@ -55,6 +63,10 @@ TensorView<float> ShardedModel::Implementation::own_chunk(const Unit& unit) cons
   return slice(unit.gradient_shard, chunk.begin, chunk.size());
 }
 
+bool ShardedModel::Implementation::unit_is_reducing(std::size_t index) const {
+  return std::find(reducing.begin(), reducing.end(), index) != reducing.end();
+}
+
 // Formula: G = (((g_0 + g_1) + g_2) + ...) over micro-batch index pass * W + rank. That order knows neither owners nor
 // W, so the bits depend on the global batch alone. This pass adds its W terms to the sums of each element, wherever
 // those are kept; after the last pass they are where the segments live.
@@ -63,23 +75,48 @@ void ShardedModel::Implementation::reduce(std::size_t index) {
   gradients(index);  // nothing written: zeros take part, so the set of collectives never depends on gradients
   const bool last = pass + 1 == options.passes;
   const bool accumulate_locally = options.accumulation == Accumulation::unsharded;
+  const bool exchange = !accumulate_locally || last;
+  while (exchange && !reducing.empty() && (unit_is_reducing(index) || reducing.size() >= shared_sums.size()))
+    retire_oldest_reduce();
   ++unit.passes_reduced;
-  if (!accumulate_locally || last) {
+  if (exchange) {
     announce("reduce", index, "backward");
-    const OperationLabel label{"reduce", unit.name, "backward"};
     const TensorView<float> whole =
         slice(unit.gradient_shard, 0, static_cast<std::int64_t>(unit.gradient_shard.size()));
-    const TensorView<float> shard = plan.replicated ? own_chunk(unit) : whole;
-    const TensorView<float> sums = slice(unit.running_sums.size() > 0 ? unit.running_sums : shared_sums, 0,
-                                         running_sum_elements(unit.reduce, communicator.rank()));
-    matrixfsdp::reduce(communicator, unit.reduce, {pass == 0 || accumulate_locally, last}, unit.gradient_buffer, sums,
-                       shard, label)
-        .wait();
-    if (last && plan.replicated)
-      gather(communicator, Purpose::reduce, unit.gradient_chunks, shard, whole, label).wait();
+    const Tensor<float>& sums = unit.running_sums.size() > 0
+                                    ? unit.running_sums
+                                    : shared_sums[static_cast<std::size_t>(reduces_issued++) % shared_sums.size()];
+    unit.reducing =
+        matrixfsdp::reduce(communicator, unit.reduce, {pass == 0 || accumulate_locally, last}, unit.gradient_buffer,
+                           slice(sums, 0, running_sum_elements(unit.reduce, communicator.rank())),
+                           plan.replicated ? own_chunk(unit) : whole, {"reduce", unit.name, "backward"});
+    reducing.push_back(index);
+    if (options.reduces_in_flight == 0) retire_oldest_reduce();
   }
   if (!accumulate_locally) unit.gradient_begun = false;
   if (shared_gradient_unit == static_cast<std::int64_t>(index)) shared_gradient_unit = -1;
+  if (gradients_ready()) finish_reduces();
+}
+
+// Only where all ranks do the same: what is issued here must be issued in one order.
+void ShardedModel::Implementation::retire_oldest_reduce() {
+  const std::size_t index = reducing.front();
+  Unit& unit = units[index];
+  wait(unit.reducing, times.reduce_under_way, times.reduce_waited);
+  reducing.pop_front();
+  if (!plan.replicated || unit.passes_reduced < options.passes) return;
+  unit.reducing = gather(communicator, Purpose::reduce, unit.gradient_chunks, own_chunk(unit),
+                         slice(unit.gradient_shard, 0, static_cast<std::int64_t>(unit.gradient_shard.size())),
+                         {"reduce", unit.name, "backward"});
+  gathering.push_back(index);
+}
+
+void ShardedModel::Implementation::finish_reduces() {
+  while (!reducing.empty())
+    retire_oldest_reduce();
+  for (const std::size_t index : gathering)
+    wait(units[index].reducing, times.reduce_under_way, times.reduce_waited);
+  gathering.clear();
 }
 
 bool ShardedModel::Implementation::gradients_ready() const {

@@ -19,18 +19,24 @@ ShardedModel::Implementation::Implementation(Communicator& communicator_, ModelS
         fmt::format("plan for W = {}: the communicator has {} ranks", plan.world_size, communicator.size()));
   }
   if (options.prefetch < 0) throw ContractError(fmt::format("prefetch {}: expected 0 or more", options.prefetch));
+  if (options.reduces_in_flight < 0) {
+    throw ContractError(fmt::format("{} reduces in flight: expected 0 or more", options.reduces_in_flight));
+  }
   if (options.passes < 1) throw ContractError(fmt::format("passes {}: expected 1 or more", options.passes));
   validate(model);
   validate(model, plan);
   require_equal(communicator, hash_of(model), "model specification (hash)");
   require_equal(communicator, hash_of(plan), "plan (hash)");
   const std::string settings =
-      fmt::format("prefetch {}, passes {}, accumulation {}, collective {}, seed {}", options.prefetch, options.passes,
-                  static_cast<int>(options.accumulation), name_of(options.collective), options.seed);
+      fmt::format("prefetch {}, reduces in flight {}, passes {}, accumulation {}, collective {}, seed {}",
+                  options.prefetch, options.reduces_in_flight, options.passes, static_cast<int>(options.accumulation),
+                  name_of(options.collective), options.seed);
   require_equal(communicator, stream_of(settings), "model options (hash)");
+  if (plan.world_size == 1) options.reduces_in_flight = 0;  // they are complete at once
   topology = mpi::topology_of(communicator);
   allocate();
   initialize_weights();
+  if (options.progress_thread && plan.world_size > 1 && ProgressThread::available()) progress.emplace(communicator);
 }
 
 Unit& ShardedModel::Implementation::at(std::size_t unit) {
@@ -114,6 +120,12 @@ const std::vector<ParameterView>& ShardedModel::resident() const {
 }
 void ShardedModel::weights_changed() {
   implementation_->weights_changed();
+}
+void ShardedModel::set_prefetch(std::size_t unit, Phase phase, std::vector<std::size_t> next) {
+  implementation_->set_prefetch(unit, phase, std::move(next));
+}
+TransferTimes ShardedModel::transfer_times() const {
+  return implementation_->times;
 }
 MemoryUse ShardedModel::memory() const {
   return implementation_->memory();

@@ -40,7 +40,8 @@ void ShardedModel::Implementation::allocate() {
     most_sums = std::max(most_sums, sums);
     if (exchanges > 1) unit.running_sums = make_tensor<float>(unit.name + " running sums", sums);
   }
-  if (exchanges == 1) shared_sums = make_tensor<float>("running sums", most_sums);
+  for (std::int64_t i = 0; i < std::max<std::int64_t>(1, options.reduces_in_flight); ++i)
+    shared_sums.push_back(make_tensor<float>("running sums", exchanges == 1 ? most_sums : 0));
   allocate_storage();
   allocate_gradient_buffers();
   make_views();
@@ -54,7 +55,7 @@ void ShardedModel::Implementation::allocate_storage() {
     ++recycled;
     largest = std::max(largest, plan.units[u].weights.size);
   }
-  const std::int64_t slot_count = whole_here() ? 0 : std::min<std::int64_t>(options.prefetch + 1, recycled);
+  const std::int64_t slot_count = whole_here() ? 0 : std::min(options.prefetch + 1, recycled);
   for (std::int64_t s = 0; s < slot_count; ++s)
     slots.push_back(make_tensor<float>("unshard slot", largest));
   slot_occupant.assign(slots.size(), -1);
@@ -79,17 +80,24 @@ void ShardedModel::Implementation::allocate_storage() {
 void ShardedModel::Implementation::allocate_gradient_buffers() {
   const bool own_buffers = options.accumulation == Accumulation::unsharded;
   std::int64_t largest = 0;
+  std::int64_t sharing = 0;
   for (std::size_t u = 0; u < units.size(); ++u) {
-    if (!model.units[u].keep && !own_buffers) largest = std::max(largest, plan.units[u].gradients.size);
+    if (model.units[u].keep || own_buffers) continue;
+    ++sharing;
+    largest = std::max(largest, plan.units[u].gradients.size);
   }
-  gradient_storage.push_back(make_tensor<float>("gradient buffer", largest));
+  const std::int64_t shared = std::min(options.reduces_in_flight + 1, sharing);
+  for (std::int64_t b = 0; b < shared; ++b)
+    gradient_storage.push_back(make_tensor<float>("gradient buffer", largest));
+  std::int64_t ordinal = 0;
   for (std::size_t u = 0; u < units.size(); ++u) {
     Unit& unit = units[u];
     if (model.units[u].keep || own_buffers) {
       gradient_storage.push_back(make_tensor<float>(unit.name + " gradient buffer", plan.units[u].gradients.size));
       unit.gradient_buffer = slice(gradient_storage.back(), 0, plan.units[u].gradients.size);
     } else {
-      unit.gradient_buffer = slice(gradient_storage.front(), 0, plan.units[u].gradients.size);
+      const auto& buffer = gradient_storage[static_cast<std::size_t>(ordinal++ % shared)];
+      unit.gradient_buffer = slice(buffer, 0, plan.units[u].gradients.size);
     }
     unit.gradients = parameter_tensors(model.units[u], plan.units[u].gradients, unit.gradient_buffer);
   }
@@ -157,13 +165,15 @@ MemoryUse ShardedModel::Implementation::memory() const {
     use.staging_peak = std::max(
         use.staging_peak, std::int64_t{sizeof(float)} * reduce_staging_elements(unit.reduce, communicator.rank()));
   }
+  use.staging_peak *= static_cast<std::int64_t>(shared_sums.size());
   for (const auto& storage : slots)
     use.unsharded += bytes_of(storage);
   for (const auto& storage : kept_storage)
     use.unsharded += bytes_of(storage);
   for (const auto& storage : gradient_storage)
     use.gradient_buffers += bytes_of(storage);
-  use.running_sums += bytes_of(shared_sums);
+  for (const auto& storage : shared_sums)
+    use.running_sums += bytes_of(storage);
   return use;
 }
 

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include <matrixfsdp/comm/segments.hpp>
 #include <matrixfsdp/fsdp/sharded_model.hpp>
@@ -17,8 +20,7 @@ struct Unit {
 
   Tensor<float> weight_shard;    ///< this rank's segments (the whole unit where whole_here())
   Tensor<float> gradient_shard;  ///< likewise, trainable parameters only
-  Tensor<float>
-      running_sums;  ///< of others' elements that this rank sums; shared by all units when a step has one pass
+  Tensor<float> running_sums;    ///< of others' elements that this rank sums, from pass to pass
 
   TensorView<float> storage;  ///< the full weights, at one address for the whole run
   int slot = -1;              ///< -1: storage of its own
@@ -28,10 +30,13 @@ struct Unit {
   int uses = 0;
   Request unsharding;
 
+  std::array<std::optional<std::vector<std::size_t>>, 2> prefetch;  ///< by phase; none: the next units
+
   TensorView<float> gradient_buffer;
   UnitTensors<float> gradients;
   bool gradient_begun = false;
   std::int64_t passes_reduced = 0;
+  Request reducing;
 };
 
 /// Views of the parameters that `shard` places in `buffer`; empty where it leaves one out.

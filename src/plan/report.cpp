@@ -48,9 +48,10 @@ void add_segments(const UnitSpec& unit, const MatrixShard& weights, const Optimi
 }  // namespace
 
 PlanReport report(const ModelSpec& model, const Plan& plan, const MemoryOptions& options) {
-  if (options.prefetch < 0 || options.passes < 1) {
-    throw ContractError(fmt::format("plan report for prefetch {} and {} passes: expected at least 0 and at least 1",
-                                    options.prefetch, options.passes));
+  if (options.prefetch < 0 || options.reduces_in_flight < 0 || options.passes < 1) {
+    throw ContractError(
+        fmt::format("plan report for prefetch {}, {} reduces in flight and {} passes: expected at least 0, 0 and 1",
+                    options.prefetch, options.reduces_in_flight, options.passes));
   }
   validate(model, plan);
   const detail::Workload workload = detail::make_workload(model, plan.world_size, options.optimizer, false);

@@ -52,15 +52,18 @@ std::vector<std::int64_t> window_bytes(const ModelSpec& model, const Plan& plan,
   }
   std::int64_t elements = 0;
   if (plan.world_size > 1 && !plan.replicated) {
-    elements += std::min<std::int64_t>(std::int64_t{options.prefetch} + 1, weights.count) * weights.largest;
+    elements += std::min(options.prefetch + 1, weights.count) * weights.largest;
     elements += kept_weights.sum;
   }
-  elements += kept_gradients.sum + (options.unsharded_accumulation ? gradients.sum : gradients.largest);
+  const std::int64_t in_flight = plan.world_size > 1 ? options.reduces_in_flight : 0;
+  const std::int64_t buffers = std::min(in_flight + 1, gradients.count);
+  elements += kept_gradients.sum + (options.unsharded_accumulation ? gradients.sum : buffers * gradients.largest);
+  const std::int64_t reduces = std::max<std::int64_t>(1, in_flight);
   const bool keep_sums = options.passes > 1 && !options.unsharded_accumulation;
   std::vector<std::int64_t> bytes;
   bytes.reserve(sums.size());
   for (const Sums& rank : sums) {
-    bytes.push_back(4 * (elements + (keep_sums ? rank.total : rank.most) + rank.staging));
+    bytes.push_back(4 * (elements + (keep_sums ? rank.total : reduces * rank.most) + reduces * rank.staging));
   }
   return bytes;
 }

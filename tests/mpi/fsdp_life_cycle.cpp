@@ -226,6 +226,7 @@ TEST(Fsdp, memory_is_what_the_plan_predicts) {
         for (const bool replicated : {false, true}) {
           ShardedModelOptions options;
           options.prefetch = prefetch;
+          options.reduces_in_flight = prefetch;
           options.passes = passes;
           options.accumulation = accumulation;
           const ModelSpec spec = small_model(4);
@@ -233,6 +234,7 @@ TEST(Fsdp, memory_is_what_the_plan_predicts) {
           const ShardedModel model(world(), spec, plan, options);
           MemoryOptions memory;
           memory.prefetch = prefetch;
+          memory.reduces_in_flight = prefetch;
           memory.passes = passes;
           memory.unsharded_accumulation = accumulation == Accumulation::unsharded;
           const PlanReport predicted = report(spec, plan, memory);

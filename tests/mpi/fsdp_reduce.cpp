@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <matrixfsdp/core/error.hpp>
-#include <matrixfsdp/core/random.hpp>
 #include <matrixfsdp/fsdp/sharded_model.hpp>
 #include <matrixfsdp/plan/planner.hpp>
 
+#include "support/micro_gradients.hpp"
 #include "support/mpi_world.hpp"
 #include "support/norm_blocks.hpp"
 #include "support/reduction_bytes.hpp"
@@ -16,34 +16,13 @@
 namespace matrixfsdp {
 namespace {
 
+using testing::expect_folded_gradients;
+using testing::folded_gradient;
+using testing::micro_gradient;
 using testing::parameter;
 using testing::small_model;
 using testing::world;
-
-/// Gradient of one micro-batch: values whose float sums depend on the order.
-float micro_gradient(const std::string& name, std::int64_t element, std::int64_t index) {
-  const CounterRandom random(7, stream_of(name) + static_cast<std::uint64_t>(index));
-  const double magnitude = std::exp2(20.0 * random.uniform(static_cast<std::uint64_t>(2 * element)) - 10.0);
-  return static_cast<float>(magnitude * (random.uniform(static_cast<std::uint64_t>(2 * element + 1)) - 0.5));
-}
-
-/// The left fold by micro-batch index, in float32: the order that no owner, plan or W changes.
-float folded_gradient(const std::string& name, std::int64_t element, std::int64_t micro_batches) {
-  float sum = micro_gradient(name, element, 0);
-  for (std::int64_t index = 1; index < micro_batches; ++index)
-    sum += micro_gradient(name, element, index);
-  return sum;
-}
-
-void write_gradients(ShardedModel& model, std::size_t unit, std::int64_t index) {
-  UnitTensors<float>& gradients = model.gradients(unit);
-  for (std::size_t p = 0; p < gradients.size(); ++p) {
-    const std::string& name = model.spec().units[unit].parameters[p].name;
-    for (std::size_t i = 0; i < gradients[p].size(); ++i) {
-      gradients[p](i) += micro_gradient(name, static_cast<std::int64_t>(i), index);
-    }
-  }
-}
+using testing::write_gradients;
 
 void run_passes(ShardedModel& model, std::int64_t passes) {
   model.begin_step();
@@ -74,14 +53,7 @@ TEST(FsdpReduce, owners_hold_the_left_fold_bit_for_bit) {
       ShardedModel model(world(), spec, make_plan(spec, world().size(), planner), options_for(passes));
       for (int step = 0; step < 2; ++step) {
         run_passes(model, passes);
-        for (const ParameterView& view : model.trainable()) {
-          for (std::int64_t i = 0; i < view.elements.size(); ++i) {
-            const std::int64_t element = view.elements.begin + i;
-            ASSERT_EQ(view.gradient(static_cast<std::size_t>(i)),
-                      folded_gradient(view.spec->name, element, passes * world().size()))
-                << view.spec->name << " element " << element << " passes " << passes;
-          }
-        }
+        expect_folded_gradients(model, passes * world().size());
       }
     }
   }

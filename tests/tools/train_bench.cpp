@@ -20,6 +20,8 @@ TEST(TrainBench, train_step_reports_rates_of_the_same_run) {
   ASSERT_EQ(report["rows"].size(), 2U);
   for (const auto& row : report["rows"]) {
     EXPECT_EQ(row["optimizer_bytes"], 0);
+    EXPECT_GE(row["hidden_share"]["minimum"].get<double>(), 0);
+    EXPECT_LE(row["hidden_share"]["maximum"].get<double>(), 1);
     EXPECT_GT(row["sgemm_gflops"]["median"].get<double>(), 0);
     EXPECT_GT(row["forward_backward_fraction"]["median"].get<double>(), row["step_fraction"]["median"].get<double>());
   }
@@ -45,6 +47,20 @@ TEST(TrainBench, collectives_arrive_and_count) {
     } else if (algorithm == "direct" && row["table"] == "one") {
       EXPECT_EQ(most, 2 * 120004) << row;
     }
+  }
+}
+
+TEST(TrainBench, overlap_prints_what_the_step_is_made_of) {
+  const auto result = run_program({MATRIXFSDP_MPIEXEC, "-n", "2", MATRIXFSDP_BENCH, "overlap", "--units", "3",
+                                   "--bytes", "48000", "--compute-ms", "2", "--rounds", "2", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const auto report = nlohmann::json::parse(result.out);
+  ASSERT_EQ(report["rows"].size(), 3U);
+  for (const auto& row : report["rows"]) {
+    EXPECT_EQ(row["compute_ms"], 3 * 3 * 2);
+    EXPECT_GE(row["step_ms"]["minimum"].get<double>(), 18) << "a step computes";
+    EXPECT_GT(row["communication_ms"]["minimum"].get<double>(), 0);
+    EXPECT_GE(row["bound_ms"]["minimum"].get<double>(), 18);
   }
 }
 

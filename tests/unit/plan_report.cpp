@@ -92,8 +92,9 @@ ModelSpec window_model() {
 }
 
 std::int64_t window(const ModelSpec& model, const Plan& plan, int rank, int prefetch, std::int64_t passes,
-                    bool unsharded) {
+                    bool unsharded, int in_flight = 0) {
   MemoryOptions options;
+  options.reduces_in_flight = in_flight;
   options.prefetch = prefetch;
   options.passes = passes;
   options.unsharded_accumulation = unsharded;
@@ -121,6 +122,21 @@ TEST(PlanWindow, by_hand) {
   EXPECT_EQ(window(model, plan, 0, 1, 4, false), 4 * (160 + 100 + 80 + 90 + (22 + 29 + 26)) + 4 * 2 * 29);
 }
 
+// Each reduce under way has a gradient buffer, and while there is one pass its sums; and staging.
+TEST(PlanWindow, reduces_in_flight_by_hand) {
+  const ModelSpec model = window_model();
+  const Plan plan = make_plan(model, 3);
+  const std::int64_t unsharded = 2 * 80 + 100;
+  const std::int64_t staging = 2 * 45;
+  EXPECT_EQ(window(model, plan, 1, 1, 1, false, 1), 4 * (unsharded + 2 * 80 + 90 + 45 + staging));
+  EXPECT_EQ(window(model, plan, 1, 1, 1, false, 2), 4 * (unsharded + 3 * 80 + 90 + 2 * 45 + 2 * staging));
+  EXPECT_EQ(window(model, plan, 1, 1, 1, false, 4), 4 * (unsharded + 3 * 80 + 90 + 4 * 45 + 4 * staging))
+      << "no more buffers than units";
+  EXPECT_EQ(window(model, plan, 1, 1, 4, false, 2), 4 * (unsharded + 3 * 80 + 90 + (33 + 22 + 26) + 2 * 2 * 33));
+  const Plan alone = make_plan(model, 1);
+  EXPECT_EQ(window(model, alone, 0, 1, 1, false, 3), 4 * (80 + 90)) << "nobody to wait for";
+}
+
 TEST(PlanWindow, resident_weights_need_no_unsharded_storage) {
   const ModelSpec model = window_model();
   const Plan replicated = make_replicated_plan(model, 3);
@@ -145,6 +161,7 @@ TEST(PlanWindow, bad_options) {
   const Plan plan = make_plan(model, 3);
   EXPECT_THROW(window(model, plan, 0, -1, 1, false), ContractError);
   EXPECT_THROW(window(model, plan, 0, 1, 0, false), ContractError);
+  EXPECT_THROW(window(model, plan, 0, 1, 1, false, -1), ContractError);
   Plan damaged = plan;
   damaged.units[0].weights.segments.clear();
   EXPECT_THROW(window(model, damaged, 0, 1, 1, false), ContractError);

@@ -27,7 +27,10 @@ enum class UnitState { sharded, unsharding, unsharded };
 enum class Phase { forward, backward };
 
 struct ShardedModelOptions {
-  int prefetch = 1;  ///< units unsharded ahead of the one that computes; 0: none
+  std::int64_t prefetch = 1;  ///< units unsharded ahead of the one that computes; 0: none
+  std::int64_t reduces_in_flight =
+      1;                        ///< reduces under way while the rank computes on, each with a gradient buffer; 0: none
+  bool progress_thread = true;  ///< a thread moves what is under way, where ProgressThread::available; else poll() does
   Accumulation accumulation = Accumulation::chunks;
   std::int64_t passes = 1;  ///< per step; fixed, so that running sums are allocated once
   CollectiveAlgorithm collective = CollectiveAlgorithm::scatter;  ///< of unshard; the bits do not depend on it
@@ -41,10 +44,19 @@ struct MemoryUse {
   std::int64_t unsharded = 0;  ///< storage of unsharded units
   std::int64_t gradient_buffers = 0;
   std::int64_t running_sums = 0;
-  std::int64_t staging_peak = 0;  ///< of the exchange
+  std::int64_t staging_peak = 0;  ///< of all reduces that may be under way
   [[nodiscard]] std::int64_t total() const {
     return weights + gradients + unsharded + gradient_buffers + running_sums + staging_peak;
   }
+};
+
+/// Seconds since the model was made, of this rank's transfers: from issue to completion, and how much of that the rank
+/// waited instead of computing. 1 - waited / under_way is the hidden share.
+struct TransferTimes {
+  double unshard_under_way = 0;
+  double unshard_waited = 0;
+  double reduce_under_way = 0;
+  double reduce_waited = 0;
 };
 
 /// A model whose shards live as `plan` says. Every rank calls the same functions in the same order; in the first step
@@ -58,6 +70,9 @@ struct MemoryUse {
 ///                  forward:  for each unit: unshard(u, forward);  compute from weights(u);      reshard(u)
 ///                  backward: for each unit: unshard(u, backward); compute into gradients(u);    reduce(u); reshard(u)
 ///   gradient_norm(*this); optimizer step on trainable(); weights_changed()
+///
+/// Transfers run while the rank computes: the next units' unshard (prefetch), and the last units' reduce
+/// (reduces_in_flight). When the last reduce of a step returns, all are complete.
 ///
 /// Storage: every unit has one address for the whole run. A kept unit has storage of its own; the others share
 /// prefetch + 1 slots, the k-th of them always in slot k mod (prefetch + 1). A slot is recycled, never zeroed, when the
@@ -84,6 +99,10 @@ class ShardedModel {
   /// ContractError when its storage is still in use by another unit (both names), and in the first step
   /// CommunicationError when another rank does something else (both operations).
   void unshard(std::size_t unit, Phase phase);
+  /// Units to prefetch, in this order, when `unit` is unsharded in `phase`: instead of the next `prefetch` ones. A unit
+  /// whose storage is in use then is left out. The same on all ranks. Throws ContractError for a unit that the model
+  /// does not have.
+  void set_prefetch(std::size_t unit, Phase phase, std::vector<std::size_t> next);
   /// Ends one use. At zero uses the storage may be recycled, unless the unit is kept. Throws ContractError where there
   /// is no use to end.
   void reshard(std::size_t unit);
@@ -94,8 +113,9 @@ class ShardedModel {
   /// same in forward and backward.
   [[nodiscard]] const UnitTensors<float>& weights(std::size_t unit) const;
   /// Gradient buffer, zeroed by its first use in a pass (of the step, with Accumulation::unsharded); frozen parameters
-  /// are empty. Throws ContractError before begin_pass, and when the unit has been reduced in this pass. Units that are
-  /// not kept share one buffer, so each must be reduced before the next asks for it (ContractError, both names).
+  /// are empty. Waits for the reduce that last used the buffer. Throws ContractError before begin_pass, and when the
+  /// unit has been reduced in this pass. Units that are not kept share reduces_in_flight + 1 buffers, so each must be
+  /// reduced before the next asks for one (ContractError, both names).
   UnitTensors<float>& gradients(std::size_t unit);
 
   /// Starts a step anew, whatever became of the one before.
@@ -104,6 +124,7 @@ class ShardedModel {
   /// reduced in the pass before (its name).
   void begin_pass();
   /// Adds this rank's gradient buffer of the unit to the running sums; in the last pass brings the sums to the owners.
+  /// Returns while that is under way; the step's last reduce waits for all.
   /// Collective: every unit once per pass, whether or not anything was written to its gradient (then it counts as
   /// zeros). Throws ContractError as gradients does, and in the first step CommunicationError as unshard does.
   void reduce(std::size_t unit);
@@ -117,6 +138,7 @@ class ShardedModel {
   void weights_changed();
 
   [[nodiscard]] MemoryUse memory() const;
+  [[nodiscard]] TransferTimes transfer_times() const;
 
   /// Calls `test` on everything under way; may be called between kernels. Throws CommunicationError where it failed.
   void poll();

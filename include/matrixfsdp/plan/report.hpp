@@ -11,8 +11,9 @@ namespace matrixfsdp {
 
 /// What the runtime keeps besides the shards. The prediction is exact: ShardedModel::memory() counts the same bytes.
 struct MemoryOptions {
-  int prefetch = 1;         ///< units unsharded ahead of the one that computes
-  std::int64_t passes = 1;  ///< more than one: running sums of the fold's chunks stay between passes
+  std::int64_t prefetch = 1;           ///< units unsharded ahead of the one that computes
+  std::int64_t reduces_in_flight = 1;  ///< reduces under way while the rank computes on
+  std::int64_t passes = 1;             ///< more than one: running sums of the fold's chunks stay between passes
   bool unsharded_accumulation = false;
   OptimizerCost optimizer;
 };
@@ -22,7 +23,7 @@ struct RankLoad {
   std::int64_t owned_bytes = 0;   ///< weights, gradients and optimizer state of its segments
   std::int64_t flops = 0;         ///< of one optimizer step
   std::int64_t matrices = 0;      ///< matrix parameters owned
-  std::int64_t window_bytes = 0;  ///< unsharded units, gradient buffer, exchange staging, running sums
+  std::int64_t window_bytes = 0;  ///< unsharded units, gradient buffers, exchange staging, running sums
 };
 
 struct PlanReport {
@@ -38,7 +39,7 @@ struct PlanReport {
 };
 
 /// What `plan` costs each rank. Throws ContractError for a plan that does not fit the model (see validate), a negative
-/// prefetch, or less than one pass; otherwise as step_flops.
+/// prefetch or reduces_in_flight, or less than one pass; otherwise as step_flops.
 PlanReport report(const ModelSpec& model, const Plan& plan, const MemoryOptions& options);
 
 /// A table for people: planner, W, imbalance beside its lower bound, a line per rank (at most `lines`).

@@ -1,0 +1,195 @@
+#include "apps/bench/overlap.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <memory>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include <matrixfsdp/fsdp/sharded_model.hpp>
+#include <matrixfsdp/plan/planner.hpp>
+
+#include "apps/bench/benchmark.hpp"
+
+namespace matrixfsdp::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
+
+double since(Clock::time_point start) {
+  return Seconds(Clock::now() - start).count();
+}
+
+ParameterSpec matrix(const std::string& name, std::int64_t rows, std::int64_t columns) {
+  ParameterSpec spec;
+  spec.name = name;
+  spec.shape = {rows, columns};
+  return spec;
+}
+
+/// Units as a transformer's blocks: four h x h and two h x 4h matrices, 12 h^2 elements; and a kept root of one h x h.
+ModelSpec model_of(const OverlapOptions& options) {
+  const auto h = std::max<std::int64_t>(1, std::llround(std::sqrt(static_cast<double>(options.bytes) / 48)));
+  ModelSpec model;
+  model.units.push_back({"root", {matrix("root.weight", h, h)}, true});
+  for (std::int64_t u = 0; u < options.units; ++u) {
+    const std::string name = "block." + std::to_string(u);
+    UnitSpec unit{name, {}, false};
+    for (const char* square : {".query", ".key", ".value", ".output"})
+      unit.parameters.push_back(matrix(name + square, h, h));
+    unit.parameters.push_back(matrix(name + ".up", 4 * h, h));
+    unit.parameters.push_back(matrix(name + ".down", h, 4 * h));
+    model.units.push_back(std::move(unit));
+  }
+  return model;
+}
+
+/// One way to move transfers, and what was measured of it, in seconds of each round.
+struct Contender {
+  std::string progress;
+  std::unique_ptr<ShardedModel> model;
+  bool polls = false;
+  std::vector<double> communication, step, first_unshard, last_reduce, unshard_hidden, reduce_hidden, bound, ratio;
+};
+
+/// What one step took, on this rank.
+struct StepTimes {
+  double total = 0;
+  double first_unshard = 0;  ///< of root and first block: nothing to hide behind
+  double last_reduce = 0;    ///< of first block and root
+};
+
+class Step {
+ public:
+  Step(Contender& contender, const OverlapOptions& options, double milliseconds)
+      : model_(*contender.model),
+        compute_(milliseconds * 1e-3),
+        poll_(contender.polls ? options.poll_milliseconds * 1e-3 : 0) {}
+
+  StepTimes run() {
+    StepTimes times;
+    const auto start = Clock::now();
+    model_.begin_step();
+    model_.begin_pass();
+    for (std::size_t u = 0; u < model_.unit_count(); ++u) {
+      const auto before = Clock::now();
+      model_.unshard(u, Phase::forward);
+      if (u <= 1) times.first_unshard += since(before);
+      if (u > 0) compute(compute_);
+      model_.reshard(u);
+    }
+    for (std::size_t u = model_.unit_count(); u-- > 0;) {
+      model_.unshard(u, Phase::backward);
+      if (u > 0) compute(2 * compute_);
+      model_.reshard(u);
+      const auto before = Clock::now();
+      model_.reduce(u);
+      if (u <= 1) times.last_reduce += since(before);
+    }
+    times.total = since(start);
+    model_.weights_changed();
+    return times;
+  }
+
+ private:
+  void compute(double seconds) {
+    const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(Seconds(seconds));
+    while (poll_ > 0 && Clock::now() + std::chrono::duration_cast<Clock::duration>(Seconds(poll_)) < end) {
+      std::this_thread::sleep_for(Seconds(poll_));
+      model_.poll();
+    }
+    std::this_thread::sleep_until(end);
+  }
+
+  ShardedModel& model_;
+  double compute_;
+  double poll_;  ///< 0: a thread does it, or nobody
+};
+
+double slowest(Communicator& communicator, double mine) {
+  const auto all = all_gather_value(communicator, Purpose::other, mine, {"benchmark times", "", ""});
+  return *std::max_element(all.begin(), all.end());
+}
+
+double hidden(double under_way, double waited) {
+  return under_way > 0 ? std::max(0.0, 1 - waited / under_way) : 1;
+}
+
+void run_round(Communicator& world, Contender& contender, const OverlapOptions& options, bool count) {
+  world.barrier({"benchmark round", "", ""});
+  const double communication = slowest(world, Step(contender, options, 0).run().total);
+  world.barrier({"benchmark round", "", ""});
+  const TransferTimes before = contender.model->transfer_times();
+  const StepTimes mine = Step(contender, options, options.compute_milliseconds).run();
+  const TransferTimes after = contender.model->transfer_times();
+  const double step = slowest(world, mine.total);
+  const double first_unshard = slowest(world, mine.first_unshard);
+  const double last_reduce = slowest(world, mine.last_reduce);
+  if (!count) return;
+  const double compute = 3e-3 * options.compute_milliseconds * static_cast<double>(options.units);
+  const double bound = std::max(compute, communication) + first_unshard + last_reduce;
+  contender.communication.push_back(communication);
+  contender.step.push_back(step);
+  contender.first_unshard.push_back(first_unshard);
+  contender.last_reduce.push_back(last_reduce);
+  contender.unshard_hidden.push_back(
+      hidden(after.unshard_under_way - before.unshard_under_way, after.unshard_waited - before.unshard_waited));
+  contender.reduce_hidden.push_back(
+      hidden(after.reduce_under_way - before.reduce_under_way, after.reduce_waited - before.reduce_waited));
+  contender.bound.push_back(bound);
+  contender.ratio.push_back(step / bound);
+}
+
+nlohmann::json milliseconds(std::vector<double> seconds) {
+  for (double& value : seconds)
+    value *= 1e3;
+  return to_json(spread_of(std::move(seconds)));
+}
+
+}  // namespace
+
+int overlap(Session& session, const OverlapOptions& options) {
+  Communicator& world = session.world();
+  const ModelSpec spec = model_of(options);
+  std::vector<Contender> contenders;
+  for (const char* progress : {"thread", "poll", "none"}) {
+    Contender contender;
+    contender.progress = progress;
+    contender.polls = contender.progress == "poll";
+    ShardedModelOptions sharding;
+    sharding.prefetch = options.prefetch;
+    sharding.reduces_in_flight = options.reduces_in_flight;
+    sharding.progress_thread = contender.progress == "thread";
+    contenders.push_back(std::move(contender));
+    contenders.back().model = std::make_unique<ShardedModel>(world, spec, make_plan(spec, world.size()), sharding);
+  }
+  for (std::int64_t round = 0; round <= options.rounds; ++round) {  // the first one announces and warms up
+    for (Contender& contender : contenders)
+      run_round(world, contender, options, round > 0);
+  }
+  nlohmann::json rows = nlohmann::json::array();
+  for (const Contender& contender : contenders) {
+    rows.push_back({
+        {"progress", contender.progress},
+        {"compute_ms", 3 * options.compute_milliseconds * static_cast<double>(options.units)},
+        {"communication_ms", milliseconds(contender.communication)},
+        {"first_unshard_ms", milliseconds(contender.first_unshard)},
+        {"last_reduce_ms", milliseconds(contender.last_reduce)},
+        {"step_ms", milliseconds(contender.step)},
+        {"bound_ms", milliseconds(contender.bound)},
+        {"ratio", to_json(spread_of(contender.ratio))},
+        {"unshard_hidden", to_json(spread_of(contender.unshard_hidden))},
+        {"reduce_hidden", to_json(spread_of(contender.reduce_hidden))},
+    });
+  }
+  print("overlap", session, rows,
+        {"progress", "compute_ms", "communication_ms", "first_unshard_ms", "last_reduce_ms", "step_ms", "bound_ms",
+         "ratio", "unshard_hidden", "reduce_hidden"},
+        options.json);
+  return exit_ok;
+}
+
+}  // namespace matrixfsdp::bench

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+
+#include <matrixfsdp/comm/session.hpp>
+
+namespace matrixfsdp::bench {
+
+/// `mfsdp-bench overlap`: whole steps of a model of equal units whose computation is a timed wait, so that what is
+/// measured is how much of the communication hides behind it.
+struct OverlapOptions {
+  std::int64_t units = 6;
+  std::uint64_t bytes = std::uint64_t{8} << 20;  ///< of each unit
+  double compute_milliseconds = 100;             ///< of a unit's forward; its backward takes twice that
+  double poll_milliseconds = 2;                  ///< between two tests of a rank without a progress thread
+  std::int64_t prefetch = 1;
+  std::int64_t reduces_in_flight = 1;
+  std::int64_t rounds = 5;
+  bool json = false;
+};
+int overlap(Session& session, const OverlapOptions& options);
+
+}  // namespace matrixfsdp::bench

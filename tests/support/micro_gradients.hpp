@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include <matrixfsdp/core/random.hpp>
+#include <matrixfsdp/fsdp/sharded_model.hpp>
+
+/// Made-up gradients of micro-batches, and what their sums must be.
+namespace matrixfsdp::testing {
+
+/// Gradient of one micro-batch: values whose float sums depend on the order.
+inline float micro_gradient(const std::string& name, std::int64_t element, std::int64_t index) {
+  const CounterRandom random(7, stream_of(name) + static_cast<std::uint64_t>(index));
+  const double magnitude = std::exp2(20.0 * random.uniform(static_cast<std::uint64_t>(2 * element)) - 10.0);
+  return static_cast<float>(magnitude * (random.uniform(static_cast<std::uint64_t>(2 * element + 1)) - 0.5));
+}
+
+/// The left fold by micro-batch index, in float32: the order that no owner, plan or W changes.
+inline float folded_gradient(const std::string& name, std::int64_t element, std::int64_t micro_batches) {
+  float sum = micro_gradient(name, element, 0);
+  for (std::int64_t index = 1; index < micro_batches; ++index)
+    sum += micro_gradient(name, element, index);
+  return sum;
+}
+
+/// Adds micro-batch `index` to the gradient buffer.
+inline void write_gradients(ShardedModel& model, std::size_t unit, std::int64_t index) {
+  UnitTensors<float>& gradients = model.gradients(unit);
+  for (std::size_t p = 0; p < gradients.size(); ++p) {
+    const std::string& name = model.spec().units[unit].parameters[p].name;
+    for (std::size_t i = 0; i < gradients[p].size(); ++i) {
+      gradients[p](i) += micro_gradient(name, static_cast<std::int64_t>(i), index);
+    }
+  }
+}
+
+/// Owners hold the left fold of `micro_batches`, bit for bit.
+inline void expect_folded_gradients(const ShardedModel& model, std::int64_t micro_batches) {
+  for (const ParameterView& view : model.trainable()) {
+    for (std::int64_t i = 0; i < view.elements.size(); ++i) {
+      const std::int64_t element = view.elements.begin + i;
+      ASSERT_EQ(view.gradient(static_cast<std::size_t>(i)), folded_gradient(view.spec->name, element, micro_batches))
+          << view.spec->name << " element " << element << " of " << micro_batches << " micro-batches";
+    }
+  }
+}
+
+}  // namespace matrixfsdp::testing
