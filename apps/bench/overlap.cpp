@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include <matrixfsdp/comm/mpi.hpp>
 #include <matrixfsdp/fsdp/sharded_model.hpp>
 #include <matrixfsdp/plan/planner.hpp>
 
@@ -50,6 +51,7 @@ ModelSpec model_of(const OverlapOptions& options) {
 /// One way to move transfers, and what was measured of it, in seconds of each round.
 struct Contender {
   std::string progress;
+  std::unique_ptr<Communicator> communicator;  ///< its own: a progress thread moves all that is under way on one
   std::unique_ptr<ShardedModel> model;
   bool polls = false;
   std::vector<double> communication, step, first_unshard, last_reduce, unshard_hidden, reduce_hidden, bound, ratio;
@@ -163,8 +165,10 @@ int overlap(Session& session, const OverlapOptions& options) {
     sharding.prefetch = options.prefetch;
     sharding.reduces_in_flight = options.reduces_in_flight;
     sharding.progress_thread = contender.progress == "thread";
+    contender.communicator = std::make_unique<Communicator>(mpi::duplicate(world));
+    contender.model =
+        std::make_unique<ShardedModel>(*contender.communicator, spec, make_plan(spec, world.size()), sharding);
     contenders.push_back(std::move(contender));
-    contenders.back().model = std::make_unique<ShardedModel>(world, spec, make_plan(spec, world.size()), sharding);
   }
   for (std::int64_t round = 0; round <= options.rounds; ++round) {  // the first one announces and warms up
     for (Contender& contender : contenders)
