@@ -99,6 +99,7 @@ class Run {
     memory.prefetch = options.sharding.prefetch;
     memory.passes = options.passes(model.plan().world_size);
     memory.unsharded_accumulation = options.sharding.accumulation == Accumulation::unsharded;
+    memory.policies = options.sharding.policies;
     memory.optimizer = options.planner.optimizer;
     return memory;
   }

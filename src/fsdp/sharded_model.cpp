@@ -1,6 +1,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <matrixfsdp/comm/mpi.hpp>
 #include <matrixfsdp/core/error.hpp>
@@ -24,9 +25,12 @@ ShardedModel::Implementation::Implementation(Communicator& communicator_, ModelS
   validate(model, plan);
   require_equal(communicator, hash_of(model), "model specification (hash)");
   require_equal(communicator, hash_of(plan), "plan (hash)");
-  const std::string settings =
-      fmt::format("prefetch {}, passes {}, accumulation {}, collective {}, seed {}", options.prefetch, options.passes,
-                  static_cast<int>(options.accumulation), name_of(options.collective), options.seed);
+  std::vector<std::string> dtypes;
+  for (const UnitPolicy& policy : resolve(options.policies, model))
+    dtypes.push_back(fmt::format("{}/{}", name_of(policy.param_dtype), name_of(policy.reduce_dtype)));
+  const std::string settings = fmt::format("prefetch {}, passes {}, accumulation {}, collective {}, seed {}, dtypes {}",
+                                           options.prefetch, options.passes, static_cast<int>(options.accumulation),
+                                           name_of(options.collective), options.seed, fmt::join(dtypes, " "));
   require_equal(communicator, stream_of(settings), "model options (hash)");
   topology = mpi::topology_of(communicator);
   allocate();

@@ -6,6 +6,7 @@
 
 #include <matrixfsdp/plan/cost.hpp>
 #include <matrixfsdp/plan/plan.hpp>
+#include <matrixfsdp/plan/unit_policy.hpp>
 
 namespace matrixfsdp {
 
@@ -14,6 +15,7 @@ struct MemoryOptions {
   int prefetch = 1;         ///< units unsharded ahead of the one that computes
   std::int64_t passes = 1;  ///< more than one: running sums of the fold's chunks stay between passes
   bool unsharded_accumulation = false;
+  UnitPolicies policies;  ///< bfloat16 halves the reduce's staging, and needs storage even where weights are resident
   OptimizerCost optimizer;
 };
 
@@ -38,7 +40,7 @@ struct PlanReport {
 };
 
 /// What `plan` costs each rank. Throws ContractError for a plan that does not fit the model (see validate), a negative
-/// prefetch, or less than one pass; otherwise as step_flops.
+/// prefetch, or less than one pass; otherwise as resolve (of policies) and step_flops.
 PlanReport report(const ModelSpec& model, const Plan& plan, const MemoryOptions& options);
 
 /// A table for people: planner, W, imbalance beside its lower bound, a line per rank (at most `lines`).

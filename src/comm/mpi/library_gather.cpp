@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <matrixfsdp/core/error.hpp>
+#include <matrixfsdp/tensor/wire.hpp>
 
 #include "comm/mpi/check.hpp"
 
@@ -14,27 +15,32 @@ namespace {
 
 class LibraryGather final : public Pending {
  public:
-  LibraryGather(const std::shared_ptr<Channel>& shared_channel, Purpose purpose, const SegmentTable& table,
+  LibraryGather(const std::shared_ptr<Channel>& shared_channel, Purpose purpose, const Unshard& unshard,
                 const float* shard, float* buffer)
-      : Pending(shared_channel) {
+      : Pending(shared_channel),
+        buffer_(buffer, static_cast<std::size_t>(unshard.table.size)),
+        words_(unshard.wire == DType::bfloat16) {
+    void* all = words_ ? static_cast<void*>(upper_words(buffer_).data()) : buffer;
+    MPI_Datatype type = words_ ? MPI_UINT16_T : MPI_FLOAT;
     for (std::size_t part = 0; part < requests_.size(); ++part) {
       Layout& layout = layouts_[part];
-      for (const auto& intervals : table.intervals) {
+      for (const auto& intervals : unshard.table.intervals) {
         layout.counts.push_back(static_cast<int>(intervals[part].size()));
         layout.offsets.push_back(static_cast<int>(intervals[part].begin));
       }
       const int mine = layout.counts[static_cast<std::size_t>(rank())];
-      check(MPI_Iallgatherv(shard, mine, MPI_FLOAT, buffer, layout.counts.data(), layout.offsets.data(), MPI_FLOAT,
-                            channel()->comm, &requests_[part]),
+      check(MPI_Iallgatherv(words_ ? MPI_IN_PLACE : shard, mine, type, all, layout.counts.data(), layout.offsets.data(),
+                            type, channel()->comm, &requests_[part]),
             "MPI_Iallgatherv");
       shard += mine;
-      channel()->bytes[purpose] += std::int64_t{4} * mine * (size() - 1);
+      channel()->bytes[purpose] += static_cast<std::int64_t>(size_of(unshard.wire)) * mine * (size() - 1);
     }
   }
 
   bool advance() override {
     int done = 0;
     check(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done, MPI_STATUSES_IGNORE), "MPI_Testall");
+    if (done != 0 && words_) widen(buffer_);
     return done != 0;
   }
 
@@ -53,6 +59,8 @@ class LibraryGather final : public Pending {
     std::vector<int> counts;
     std::vector<int> offsets;
   };
+  TensorView<float> buffer_;
+  bool words_;  ///< bfloat16 travels, from and to the buffer
   std::array<Layout, 2> layouts_;
   std::array<MPI_Request, 2> requests_{MPI_REQUEST_NULL, MPI_REQUEST_NULL};
 };
@@ -60,14 +68,14 @@ class LibraryGather final : public Pending {
 }  // namespace
 
 std::shared_ptr<Pending> library_gather(const std::shared_ptr<Channel>& channel, Purpose purpose,
-                                        const SegmentTable& table, const float* shard, float* buffer) {
-  if (table.size > std::numeric_limits<int>::max()) {
+                                        const Unshard& unshard, const float* shard, float* buffer) {
+  if (unshard.table.size > std::numeric_limits<int>::max()) {
     throw InputError(
         fmt::format("collective allgatherv: a unit of {} elements: expected at most {} (MPI's int), or "
                     "another algorithm",
-                    table.size, std::numeric_limits<int>::max()));
+                    unshard.table.size, std::numeric_limits<int>::max()));
   }
-  return std::make_shared<LibraryGather>(channel, purpose, table, shard, buffer);
+  return std::make_shared<LibraryGather>(channel, purpose, unshard, shard, buffer);
 }
 
 }  // namespace matrixfsdp::mpi
