@@ -10,6 +10,7 @@
 #include <matrixfsdp/core/error.hpp>
 
 #include "apps/train/options.hpp"
+#include "apps/train/unit_policies.hpp"
 #include "apps/train/version.hpp"
 
 namespace matrixfsdp::train {
@@ -191,6 +192,19 @@ void add_parallel_options(OptionReader& reader, Options& options, std::int64_t& 
   reader.real("--timeout", options.timeout_seconds, 0.1, 1e6, "Seconds until a wait for another rank ends the job");
 }
 
+void add_precision_options(OptionReader& reader, CLI::App& app, Options& options,
+                           std::vector<std::string>& unit_policies) {
+  UnitPolicy& all = options.sharding.policies.all;
+  reader.text("--param-dtype",
+              "What weights travel as, and are computed from: float32, or bfloat16 for half the bytes of unshard; the "
+              "optimizer and checkpoints keep float32",
+              "float32", [&all](const std::string& value) { all.param_dtype = parse_wire("--param-dtype", value); });
+  reader.text("--reduce-dtype",
+              "What gradients travel as: float32, or bfloat16 for half the bytes, each rounded once; sums are float32",
+              "float32", [&all](const std::string& value) { all.reduce_dtype = parse_wire("--reduce-dtype", value); });
+  app.add_option("--unit-policy", unit_policies, unit_policy_help())->allow_extra_args(false);
+}
+
 void add_run_options(OptionReader& reader, CLI::App& app, Options& options) {
   reader.integer("--batch-size", options.batch_size, 1, "Sequences per step, all ranks");
   reader.integer("--micro-batch", options.micro_batch, 1, "Sequences per pass and rank");
@@ -234,12 +248,14 @@ CommandLine parse_command_line(int argc, char** argv) {
   std::int64_t threads = 1;
   std::int64_t seed = 1;
   double weight_decay = 0.01;
+  std::vector<std::string> unit_policies;
   add_data_options(reader, app, options);
   add_model_options(reader, options.model, given);
   add_run_options(reader, app, options);
   add_optimizer_options(reader, app, options, coefficients, newton_schulz_steps, weight_decay);
   add_parallel_options(reader, options, threads);
   add_overlap_options(reader, options.sharding);
+  add_precision_options(reader, app, options, unit_policies);
   reader.integer("--seed", seed, 0, "Of the initial weights, the order of the data, and samples");
 
   try {
@@ -258,6 +274,7 @@ CommandLine parse_command_line(int argc, char** argv) {
   if (options.data.empty()) throw InputError("--data '': expected at least one text file or token shard");
 
   options.shape = resolve_shape(options.model, given);
+  add_unit_policies(unit_policies, options.sharding.policies);
   options.seed = options.sharding.seed = static_cast<std::uint64_t>(seed);
   options.threads = static_cast<int>(threads);
   options.schedule.total_steps = options.steps;

@@ -4,6 +4,8 @@
 
 #include <matrixfsdp/core/error.hpp>
 
+#include "apps/train/unit_policies.hpp"
+
 namespace matrixfsdp::train {
 
 void validate(const Options& options, int world_size) {
@@ -49,6 +51,9 @@ nlohmann::json to_json(const Options& options) {
       {"progress", options.sharding.progress_thread ? "thread" : "poll"},
       {"collective", name_of(options.sharding.collective)},
       {"accumulate", options.sharding.accumulation == Accumulation::chunks ? "chunks" : "unsharded"},
+      {"param_dtype", name_of(options.sharding.policies.all.param_dtype)},
+      {"reduce_dtype", name_of(options.sharding.policies.all.reduce_dtype)},
+      {"unit_policies", to_json(options.sharding.policies)},
       {"optimizer", options.optimizer.matrices == MatrixOptimizer::muon ? "muon" : "adamw"},
       {"lr", muon.learning_rate},
       {"adamw_lr", options.optimizer.adamw.learning_rate},

@@ -100,6 +100,7 @@ class Run {
     memory.reduces_in_flight = options.sharding.reduces_in_flight;
     memory.passes = options.passes(model.plan().world_size);
     memory.unsharded_accumulation = options.sharding.accumulation == Accumulation::unsharded;
+    memory.policies = options.sharding.policies;
     memory.optimizer = options.planner.optimizer;
     return memory;
   }

@@ -4,6 +4,7 @@
 
 #include <matrixfsdp/comm/request.hpp>
 #include <matrixfsdp/plan/segment_table.hpp>
+#include <matrixfsdp/tensor/tensor.hpp>
 
 namespace matrixfsdp {
 
@@ -12,5 +13,8 @@ void require_ranks(const SegmentTable& table, int world_size, const OperationLab
 
 /// ContractError unless `what` has `expected` elements.
 void require_elements(const char* what, std::int64_t count, std::int64_t expected, const OperationLabel& label);
+
+/// ContractError where `shard` and `buffer` overlap.
+void require_apart(const TensorView<const float>& shard, const TensorView<float>& buffer, const OperationLabel& label);
 
 }  // namespace matrixfsdp

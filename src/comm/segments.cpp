@@ -1,10 +1,25 @@
 #include "comm/mpi/segments.hpp"
 
 #include <matrixfsdp/comm/segments.hpp>
+#include <matrixfsdp/tensor/wire.hpp>
 
 #include "comm/require.hpp"
 
 namespace matrixfsdp {
+namespace {
+
+/// Own segments to their place in `whole`, which is the buffer, or its words.
+template <class Values, class Copy>
+void place_own(const std::array<Interval, 2>& mine, const TensorView<const float>& shard, const Values& whole,
+               const Copy& copy) {
+  std::int64_t done = 0;
+  for (const Interval& interval : mine) {
+    if (!interval.empty()) copy(slice(shard, done, interval.size()), slice(whole, interval.begin, interval.size()));
+    done += interval.size();
+  }
+}
+
+}  // namespace
 
 Request gather(Communicator& communicator, Purpose purpose, const Unshard& unshard, TensorView<const float> shard,
                TensorView<float> buffer, const OperationLabel& label) {
@@ -13,21 +28,25 @@ Request gather(Communicator& communicator, Purpose purpose, const Unshard& unsha
   require_elements("the shard", static_cast<std::int64_t>(shard.size()), table.shard_size(communicator.rank()), label);
   require_elements("the buffer", static_cast<std::int64_t>(buffer.size()), table.size, label);
 
+  const auto& mine = table.intervals[static_cast<std::size_t>(communicator.rank())];
+  const auto issue = [&] {
+    return mpi::gather(communicator.implementation().channel, purpose, unshard, shard.data(), buffer.data(), label);
+  };
   Kokkos::fence();  // a kernel may still be writing the shard (CASES 40)
-  Request request =
-      mpi::gather(communicator.implementation().channel, purpose, unshard, shard.data(), buffer.data(), label);
-  std::int64_t done = 0;
-  for (const Interval& interval : table.intervals[static_cast<std::size_t>(communicator.rank())]) {
-    // A single rank may pass its buffer as its shard.
-    if (!interval.empty() && shard.data() + done != buffer.data() + interval.begin) {
-      Kokkos::deep_copy(slice(buffer, interval.begin, interval.size()), slice(shard, done, interval.size()));
-    }
-    done += interval.size();
+  if (unshard.wire == DType::bfloat16) {
+    require_apart(shard, buffer, label);
+    place_own(mine, shard, upper_words(buffer), round_to_words);
+    return issue();
   }
+  Request request = issue();
+  place_own(mine, shard, buffer, [](const TensorView<const float>& from, const TensorView<float>& to) {
+    // A single rank may pass its buffer as its shard.
+    if (from.data() != to.data()) Kokkos::deep_copy(to, from);
+  });
   return request;
 }
 
-Request reduce(Communicator& communicator, const Reduce& prepared, Pass pass, TensorView<const float> buffer,
+Request reduce(Communicator& communicator, const Reduce& prepared, Pass pass, TensorView<float> buffer,
                TensorView<float> sums, TensorView<float> shard, const OperationLabel& label) {
   const int rank = communicator.rank();
   require_ranks(prepared.table, communicator.size(), label);
@@ -37,6 +56,7 @@ Request reduce(Communicator& communicator, const Reduce& prepared, Pass pass, Te
   require_elements("the shard", static_cast<std::int64_t>(shard.size()), prepared.table.shard_size(rank), label);
 
   Kokkos::fence();  // a kernel may still be writing the gradient (CASES 40)
+  if (prepared.wire == DType::bfloat16) round_in_place(buffer);
   return mpi::reduce(communicator.implementation().channel, prepared, pass, buffer.data(), sums.data(), shard.data(),
                      label);
 }

@@ -62,6 +62,10 @@ struct ShardedModel::Implementation {
   [[nodiscard]] Unit& at(std::size_t unit);
   /// The shards are whole units on this rank.
   [[nodiscard]] bool whole_here() const { return plan.replicated || plan.world_size == 1; }
+  /// The shard is also what is computed with.
+  [[nodiscard]] bool is_resident(const Unit& unit) const {
+    return whole_here() && unit.policy.param_dtype == DType::float32;
+  }
 
   Communicator& communicator;
   ModelSpec model;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <matrixfsdp/core/error.hpp>
+#include <matrixfsdp/tensor/wire.hpp>
 
 #include "fsdp/implementation.hpp"
 
@@ -62,10 +63,14 @@ void ShardedModel::Implementation::take_slot(std::size_t index) {
 void ShardedModel::Implementation::start_unshard(std::size_t index, Phase phase) {
   Unit& unit = at(index);
   take_slot(index);
-  announce("unshard", index, name_of(phase));
-  unit.unsharding = gather(communicator, Purpose::unshard, unit.unshard,
-                           slice(unit.weight_shard, 0, static_cast<std::int64_t>(unit.weight_shard.size())),
-                           unit.storage, {"unshard", unit.name, name_of(phase)});
+  const TensorView<float> shard = slice(unit.weight_shard, 0, static_cast<std::int64_t>(unit.weight_shard.size()));
+  if (whole_here()) {
+    round_through_words(shard, unit.storage);
+  } else {
+    announce("unshard", index, name_of(phase));
+    unit.unsharding = gather(communicator, Purpose::unshard, unit.unshard, shard, unit.storage,
+                             {"unshard", unit.name, name_of(phase)});
+  }
   unit.state = UnitState::unsharding;
 }
 
@@ -120,7 +125,7 @@ void ShardedModel::Implementation::weights_changed() {
     }
     if (unit.state == UnitState::unsharding) wait(unit.unsharding, times.unshard_under_way, times.unshard_waited);
     unit.state = UnitState::sharded;
-    unit.current = whole_here();
+    unit.current = is_resident(unit);
   }
 }
 

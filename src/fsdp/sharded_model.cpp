@@ -1,6 +1,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <matrixfsdp/comm/mpi.hpp>
 #include <matrixfsdp/core/error.hpp>
@@ -27,10 +28,13 @@ ShardedModel::Implementation::Implementation(Communicator& communicator_, ModelS
   validate(model, plan);
   require_equal(communicator, hash_of(model), "model specification (hash)");
   require_equal(communicator, hash_of(plan), "plan (hash)");
+  std::vector<std::string> dtypes;
+  for (const UnitPolicy& policy : resolve(options.policies, model))
+    dtypes.push_back(fmt::format("{}/{}", name_of(policy.param_dtype), name_of(policy.reduce_dtype)));
   const std::string settings =
-      fmt::format("prefetch {}, reduces in flight {}, passes {}, accumulation {}, collective {}, seed {}",
+      fmt::format("prefetch {}, reduces in flight {}, passes {}, accumulation {}, collective {}, seed {}, dtypes {}",
                   options.prefetch, options.reduces_in_flight, options.passes, static_cast<int>(options.accumulation),
-                  name_of(options.collective), options.seed);
+                  name_of(options.collective), options.seed, fmt::join(dtypes, " "));
   require_equal(communicator, stream_of(settings), "model options (hash)");
   if (plan.world_size == 1) options.reduces_in_flight = 0;  // they are complete at once
   topology = mpi::topology_of(communicator);

@@ -19,15 +19,19 @@ void ShardedModel::Implementation::allocate() {
   const int rank = communicator.rank();
   const int ranks = plan.world_size;
   const std::int64_t exchanges = options.accumulation == Accumulation::chunks ? options.passes : 1;
+  const std::vector<UnitPolicy> policies = resolve(options.policies, model);
   std::int64_t most_sums = 0;
   units.resize(model.units.size());
   for (std::size_t u = 0; u < units.size(); ++u) {
     Unit& unit = units[u];
     const UnitPlan& layout = plan.units[u];
     unit.name = model.units[u].name;
-    if (!whole_here())
-      unit.unshard = prepare_unshard(options.collective, segment_table(layout.weights), topology, rank);
-    unit.reduce = prepare_reduce(plan, u, exchanges);
+    unit.policy = policies[u];
+    if (!whole_here()) {
+      unit.unshard = prepare_unshard(options.collective, segment_table(layout.weights), topology, rank, exchange_block,
+                                     unit.policy.param_dtype);
+    }
+    unit.reduce = prepare_reduce(plan, u, exchanges, unit.policy.reduce_dtype);
     if (plan.replicated) {
       unit.gradient_chunks =
           prepare_unshard(options.collective, even_table(layout.gradients.size, ranks), topology, rank);
@@ -51,11 +55,11 @@ void ShardedModel::Implementation::allocate_storage() {
   std::int64_t recycled = 0;
   std::int64_t largest = 0;
   for (std::size_t u = 0; u < units.size(); ++u) {
-    if (model.units[u].keep) continue;
+    if (model.units[u].keep || is_resident(units[u])) continue;
     ++recycled;
     largest = std::max(largest, plan.units[u].weights.size);
   }
-  const std::int64_t slot_count = whole_here() ? 0 : std::min(options.prefetch + 1, recycled);
+  const std::int64_t slot_count = std::min(options.prefetch + 1, recycled);
   for (std::int64_t s = 0; s < slot_count; ++s)
     slots.push_back(make_tensor<float>("unshard slot", largest));
   slot_occupant.assign(slots.size(), -1);
@@ -63,7 +67,7 @@ void ShardedModel::Implementation::allocate_storage() {
   std::int64_t ordinal = 0;
   for (std::size_t u = 0; u < units.size(); ++u) {
     Unit& unit = units[u];
-    if (whole_here()) {
+    if (is_resident(unit)) {
       unit.storage = slice(unit.weight_shard, 0, plan.units[u].weights.size);
       unit.current = true;
     } else if (model.units[u].keep) {
@@ -162,8 +166,7 @@ MemoryUse ShardedModel::Implementation::memory() const {
     use.weights += bytes_of(unit.weight_shard);
     use.gradients += bytes_of(unit.gradient_shard);
     use.running_sums += bytes_of(unit.running_sums);
-    use.staging_peak = std::max(
-        use.staging_peak, std::int64_t{sizeof(float)} * reduce_staging_elements(unit.reduce, communicator.rank()));
+    use.staging_peak = std::max(use.staging_peak, reduce_staging_bytes(unit.reduce, communicator.rank()));
   }
   use.staging_peak *= static_cast<std::int64_t>(shared_sums.size());
   for (const auto& storage : slots)

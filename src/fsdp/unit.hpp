@@ -14,11 +14,12 @@ namespace matrixfsdp {
 /// What one rank holds of one unit.
 struct Unit {
   std::string name;
+  UnitPolicy policy;
   Unshard unshard;          ///< of the weights
   Reduce reduce;            ///< of the gradients
   Unshard gradient_chunks;  ///< of the sums of a replicated plan, from their chunks to every rank
 
-  Tensor<float> weight_shard;    ///< this rank's segments (the whole unit where whole_here())
+  Tensor<float> weight_shard;    ///< this rank's segments (the whole unit where whole_here()), float32
   Tensor<float> gradient_shard;  ///< likewise, trainable parameters only
   Tensor<float> running_sums;    ///< of others' elements that this rank sums, from pass to pass
 

@@ -24,13 +24,13 @@ struct Extent {
 struct Sums {
   std::int64_t total = 0;
   std::int64_t most = 0;
-  std::int64_t staging = 0;
+  std::int64_t staging = 0;  ///< bytes
 
   void add(const Reduce& reduce, int rank) {
     const std::int64_t elements = running_sum_elements(reduce, rank);
     total += elements;
     most = std::max(most, elements);
-    staging = std::max(staging, reduce_staging_elements(reduce, rank));
+    staging = std::max(staging, reduce_staging_bytes(reduce, rank));
   }
 };
 
@@ -41,20 +41,20 @@ std::vector<std::int64_t> window_bytes(const ModelSpec& model, const Plan& plan,
   Extent kept_weights;
   Extent gradients;
   Extent kept_gradients;
+  const std::vector<UnitPolicy> policies = resolve(options.policies, model);
+  const bool whole = plan.world_size == 1 || plan.replicated;
   std::vector<Sums> sums(static_cast<std::size_t>(plan.world_size));
   for (std::size_t u = 0; u < plan.units.size(); ++u) {
     const bool keep = model.units[u].keep;
-    (keep ? kept_weights : weights).add(plan.units[u].weights.size);
+    if (!whole || policies[u].param_dtype != DType::float32)
+      (keep ? kept_weights : weights).add(plan.units[u].weights.size);
     (keep ? kept_gradients : gradients).add(plan.units[u].gradients.size);
-    const Reduce reduce = prepare_reduce(plan, u, options.unsharded_accumulation ? 1 : options.passes);
+    const Reduce reduce =
+        prepare_reduce(plan, u, options.unsharded_accumulation ? 1 : options.passes, policies[u].reduce_dtype);
     for (int rank = 0; rank < plan.world_size; ++rank)
       sums[static_cast<std::size_t>(rank)].add(reduce, rank);
   }
-  std::int64_t elements = 0;
-  if (plan.world_size > 1 && !plan.replicated) {
-    elements += std::min(options.prefetch + 1, weights.count) * weights.largest;
-    elements += kept_weights.sum;
-  }
+  std::int64_t elements = kept_weights.sum + std::min(options.prefetch + 1, weights.count) * weights.largest;
   const std::int64_t in_flight = plan.world_size > 1 ? options.reduces_in_flight : 0;
   const std::int64_t buffers = std::min(in_flight + 1, gradients.count);
   elements += kept_gradients.sum + (options.unsharded_accumulation ? gradients.sum : buffers * gradients.largest);
@@ -63,7 +63,7 @@ std::vector<std::int64_t> window_bytes(const ModelSpec& model, const Plan& plan,
   std::vector<std::int64_t> bytes;
   bytes.reserve(sums.size());
   for (const Sums& rank : sums) {
-    bytes.push_back(4 * (elements + (keep_sums ? rank.total : reduces * rank.most) + reduces * rank.staging));
+    bytes.push_back(4 * (elements + (keep_sums ? rank.total : reduces * rank.most)) + reduces * rank.staging);
   }
   return bytes;
 }

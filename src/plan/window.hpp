@@ -7,16 +7,17 @@
 
 namespace matrixfsdp::detail {
 
-/// Bytes of float32 that the runtime keeps on each rank besides its shards. With n units that are not kept, w_u and g_u
-/// the elements of unit u's weights and gradients, h_u those of other ranks' gradients that the rank sums, and b_u those
-/// of the longest even-numbered and odd-numbered message that it sums:
+/// Bytes that the runtime keeps on each rank besides its shards. With n units that are not kept, w_u and g_u the
+/// elements of unit u's weights and gradients, h_u those of other ranks' gradients that the rank sums, b_u those of the
+/// longest even-numbered and odd-numbered message that it sums, and s_u the bytes of an element of it, 4 or 2:
 ///
-///   4 [ min(prefetch + 1, n) max w_u (not kept)  +  sum w_u (kept)          unsharded weights; 0 where W = 1 or the
-///                                                                           plan is replicated: weights are resident
+///   4 [ min(prefetch + 1, n) max w_u (not kept)  +  sum w_u (kept)          unsharded weights; where W = 1 or the plan
+///                                                                           is replicated, only units with bfloat16
+///                                                                           weights: others are resident
 ///     + max g_u (not kept)  +  sum g_u (kept)                               gradient buffers; sum g_u over all units
 ///                                                                           with unsharded accumulation
-///     + sum h_u (kept between passes)  or  max h_u                          running sums
-///     + (W - 1) max b_u ]                                                   staging of the reduce
+///     + sum h_u (kept between passes)  or  max h_u ]                        running sums
+///   + (W - 1) max s_u b_u                                                   staging of the reduce
 ///
 /// ShardedModel allocates exactly this.
 std::vector<std::int64_t> window_bytes(const ModelSpec& model, const Plan& plan, const MemoryOptions& options);

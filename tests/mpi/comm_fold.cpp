@@ -128,7 +128,7 @@ TEST(CommFold, staging_is_what_the_formula_says) {
     const std::int64_t allocated = allocations.bytes();
     request.wait();
     const Reduce even = prepare_reduce(CollectiveAlgorithm::direct, even_table(size, world().size()));
-    const std::int64_t expected = 4 * reduce_staging_elements(even, world().rank());
+    const std::int64_t expected = reduce_staging_bytes(even, world().rank());
     EXPECT_EQ(allocated, (expected + 7) / 8 * 8) << "size " << size;  // Kokkos rounds up to 8
     EXPECT_EQ(expected, 4 * (world().size() - 1) * std::min<std::int64_t>(2 * exchange_block, chunk.size()));
   }

@@ -40,8 +40,9 @@ std::int64_t expect_sum(ShardedModel& model, std::int64_t passes, const ValueOf&
   return elements;
 }
 
-ShardedModel make(const ModelSpec& spec, std::int64_t passes, Accumulation accumulation) {
+ShardedModel make(const ModelSpec& spec, std::int64_t passes, Accumulation accumulation, UnitPolicy policy = {}) {
   ShardedModelOptions options;
+  options.policies.all = policy;
   options.passes = passes;
   options.accumulation = accumulation;
   return ShardedModel(world(), spec, make_plan(spec, world().size()), options);
@@ -57,6 +58,19 @@ TEST(FsdpAccumulation, two_hundred_fifty_six_and_one_are_257) {
           model, 2, [](std::int64_t pass) { return pass == 0 ? 256.0F : 1.0F; }, 257.0F);
       EXPECT_EQ(sum_over_ranks(mine), 18 * 7 + 7 * 18 + 5 * 5 + 18);
     }
+  }
+}
+
+// CASES 32 where the gradients themselves travel as bf16: their sums do not. Passes that are summed before they travel
+// are a gradient too, and rounded: 257 is halfway between two numbers of bf16.
+TEST(FsdpAccumulation, gradients_of_bfloat16_have_sums_of_float32) {
+  const ModelSpec spec = small_model(1);
+  const auto value_of = [](std::int64_t pass) { return pass == 0 ? 256.0F : 1.0F; };
+  ShardedModel chunks = make(spec, 2, Accumulation::chunks, {DType::bfloat16, DType::bfloat16});
+  ShardedModel unsharded = make(spec, 2, Accumulation::unsharded, {DType::bfloat16, DType::bfloat16});
+  for (int step = 0; step < 2; ++step) {
+    EXPECT_EQ(sum_over_ranks(expect_sum(chunks, 2, value_of, 257.0F)), 18 * 7 + 7 * 18 + 5 * 5 + 18);
+    expect_sum(unsharded, 2, value_of, 256.0F);
   }
 }
 
@@ -76,6 +90,21 @@ TEST(FsdpAccumulation, first_use_in_the_last_pass) {
     expect_sum(
         model, 3, [](std::int64_t) { return 0.0F; }, 0.0F);
   }
+}
+
+// CASES 33 with bf16 parameters: whichever pass is the first to use a unit, what is rounded is each gradient, and no
+// sum.
+TEST(FsdpAccumulation, first_use_of_bfloat16_parameters_in_the_last_pass) {
+  const ModelSpec spec = small_model(1);
+  constexpr float fine = 1.0F + 0x1.0p-20F;
+  ShardedModel exact = make(spec, 3, Accumulation::chunks, {DType::bfloat16, DType::float32});
+  ShardedModel rounded = make(spec, 3, Accumulation::chunks, {DType::bfloat16, DType::bfloat16});
+  const auto last = [](std::int64_t pass) { return pass == 2 ? fine : 0.0F; };
+  expect_sum(exact, 3, last, fine);
+  expect_sum(rounded, 3, last, 1.0F);
+  const auto all = [](std::int64_t pass) { return pass == 1 ? 256.0F : fine; };
+  expect_sum(exact, 3, all, (fine + 256.0F) + fine);
+  expect_sum(rounded, 3, all, 258.0F);
 }
 
 }  // namespace

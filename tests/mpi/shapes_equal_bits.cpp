@@ -96,6 +96,24 @@ TEST_P(ShapesEqualBits, every_policy_gives_the_bits_of_one_rank) {
 INSTANTIATE_TEST_SUITE_P(PassesAndClipping, ShapesEqualBits,
                          ::testing::Combine(::testing::Values(1, 3), ::testing::Values(0.0, 0.75)));
 
+// The same where weights and gradients travel as bfloat16, but for one unit's: every rank computes with the weights
+// that one rank rounds for itself.
+TEST(ShapesEqualBitsOfBfloat16, every_policy_gives_the_bits_of_one_rank) {
+  const ModelSpec spec = shapes_model();
+  SyntheticOptions options = options_for(2 * world().size(), 0.75);
+  Communicator alone = testing::alone();
+  const Reference exact = reference(alone, spec, options);
+  options.sharding.policies.all = {DType::bfloat16, DType::bfloat16};
+  options.sharding.policies.by_unit["small"] = {};
+  const Reference expected = reference(alone, spec, options);
+  EXPECT_NE(expected.tensors[2].at("m.18x3"), exact.tensors[2].at("m.18x3"));
+  for (const int prefetch : {0, 2}) {
+    options.sharding.prefetch = prefetch;
+    expect_equal_to(expected, spec, make_plan(spec, world().size()), options);
+    expect_equal_to(expected, spec, make_replicated_plan(spec, world().size()), options);
+  }
+}
+
 /// Weight of a parameter of a W = 1 run before any step.
 WholeTensors before(Communicator& alone, const ModelSpec& spec) {
   return SyntheticRun(alone, spec, make_plan(spec, 1), options_for(1, 0)).tensors();

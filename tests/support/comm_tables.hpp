@@ -86,8 +86,8 @@ inline Unshard unshard_of(Communicator& communicator, const SegmentTable& table,
 }
 
 /// A pass over the even cut: what this rank sums lands in `sums`.
-inline Request reduce_evenly(Communicator& communicator, std::int64_t size, bool first,
-                             TensorView<const float> gradient, TensorView<float> sums, const OperationLabel& label) {
+inline Request reduce_evenly(Communicator& communicator, std::int64_t size, bool first, TensorView<float> gradient,
+                             TensorView<float> sums, const OperationLabel& label) {
   const Reduce even = prepare_reduce(CollectiveAlgorithm::direct, even_table(size, communicator.size()));
   return reduce(communicator, even, {first, true}, gradient, {}, sums, label);
 }

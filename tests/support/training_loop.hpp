@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cstring>
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -33,6 +35,7 @@ struct Training {
   std::uint64_t seed = 1;        ///< of weights and data
   bool recompute = false;        ///< in the transformer
   int prefetch = 1;              ///< of the sharded model
+  UnitPolicies policies;         ///< of the sharded model
   /// On the loss of a micro-batch, by step and index; one where empty.
   std::function<float(std::int64_t, std::int64_t)> weight;
 };
@@ -102,7 +105,20 @@ class TrainingLoop {
     return record;
   }
 
-  /// Collective. Every parameter, by name, on every rank.
+  /// Collective. Every parameter, by name, on every rank, as the optimizer sees it.
+  std::map<std::string, std::vector<float>> masters() {
+    std::map<std::string, std::vector<float>> all;
+    for (std::size_t u = 0; u < model_.unit_count(); ++u) {
+      const UnitSpec& unit = model_.spec().units[u];
+      for (const ParameterSpec& spec : unit.parameters)
+        all[spec.name].resize(static_cast<std::size_t>(element_count(spec.shape)));
+      for (const Segment& segment : model_.plan().units[u].weights.segments)
+        copy_segment(u, segment, all.at(unit.parameters[segment.parameter].name));
+    }
+    return all;
+  }
+
+  /// Collective. Every parameter, by name, on every rank, as forward and backward see it.
   std::map<std::string, std::vector<float>> parameters() {
     std::map<std::string, std::vector<float>> all;
     for (std::size_t u = 0; u < model_.unit_count(); ++u) {
@@ -129,6 +145,7 @@ class TrainingLoop {
   static ShardedModelOptions model_options(const Communicator& communicator, const Training& training) {
     ShardedModelOptions options;
     options.prefetch = training.prefetch;
+    options.policies = training.policies;
     options.passes = passes(communicator, training);
     options.seed = training.seed;
     return options;
@@ -140,6 +157,21 @@ class TrainingLoop {
     options.sequence_length = training.tokens;
     options.recompute = training.recompute;
     return options;
+  }
+
+  /// From the rank that holds it to `values`, on every rank.
+  void copy_segment(std::size_t unit, const Segment& segment, std::vector<float>& values) {
+    const auto size = static_cast<std::size_t>(segment.elements.size());
+    std::vector<float> held(size);
+    for (const ParameterView& view : model_.resident()) {
+      const bool here = segment.rank == communicator_.rank() && view.unit == unit && view.index == segment.parameter;
+      if (!here || intersect(view.elements, segment.elements).size() != segment.elements.size()) continue;
+      const float* from = view.weight.data() + segment.elements.begin - view.elements.begin;
+      held.assign(from, from + size);
+    }
+    const auto bytes = communicator_.broadcast(Purpose::other, std::as_bytes(std::span(held)), segment.rank,
+                                               {"master weights", "", ""});
+    std::memcpy(values.data() + segment.elements.begin, bytes.data(), bytes.size());
   }
 
   /// Forward and backward of one micro-batch; its summed loss.

@@ -53,6 +53,8 @@ inline oracle::Options oracle_options(const Training& training) {
   options.adamw = {adamw.learning_rate, adamw.weight_decay, adamw.beta1, adamw.beta2, adamw.epsilon};
   options.schedule = oracle_schedule(training.schedule);
   options.max_norm = training.max_norm;
+  options.bfloat16_weights = training.policies.all.param_dtype == DType::bfloat16;
+  options.bfloat16_gradients = training.policies.all.reduce_dtype == DType::bfloat16;
   for (const UnitSpec& unit : training.spec.units) {
     for (const ParameterSpec& parameter : unit.parameters) {
       if (parameter.frozen) options.frozen.insert(parameter.name);

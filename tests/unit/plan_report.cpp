@@ -92,9 +92,10 @@ ModelSpec window_model() {
 }
 
 std::int64_t window(const ModelSpec& model, const Plan& plan, int rank, int prefetch, std::int64_t passes,
-                    bool unsharded, int in_flight = 0) {
+                    bool unsharded, int in_flight = 0, const UnitPolicies& policies = {}) {
   MemoryOptions options;
   options.reduces_in_flight = in_flight;
+  options.policies = policies;
   options.prefetch = prefetch;
   options.passes = passes;
   options.unsharded_accumulation = unsharded;
@@ -147,6 +148,35 @@ TEST(PlanWindow, resident_weights_need_no_unsharded_storage) {
   EXPECT_EQ(window(model, alone, 0, 1, 1, false), 4 * (80 + 90));
   EXPECT_EQ(window(model, alone, 0, 1, 5, false), 4 * (80 + 90));
   EXPECT_EQ(window(model, alone, 0, 1, 5, true), 4 * (90 + 60 + 80 + 70));
+}
+
+// The model of by_hand, gradients of 2 bytes, sums of 4. One pass: a helper's sum costs its owner what the two copies
+// cost, so owners sum all they own. Four passes, 8 copies: the most is least where the owner of r takes 18 of the 90
+// (8 * 18 + 2 * 72 = 288) and the others 36 (288); likewise 12 and 24 of 60, 16 and 32 of 80, 14 and 28 of 70.
+TEST(PlanWindow, gradients_that_travel_as_bfloat16) {
+  const ModelSpec model = window_model();
+  const Plan plan = make_plan(model, 3);
+  const UnitPolicies half{{DType::float32, DType::bfloat16}, {}};
+  EXPECT_EQ(window(model, plan, 1, 1, 1, false, 0, half), 4 * (160 + 100 + 80 + 90) + 2 * 2 * 80);
+  EXPECT_EQ(window(model, plan, 1, 1, 4, false, 0, half), 4 * (160 + 100 + 80 + 90 + (36 + 24 + 28)) + 2 * 2 * 36);
+  UnitPolicies one;
+  one.by_unit["b0"].reduce_dtype = DType::bfloat16;
+  EXPECT_EQ(window(model, plan, 1, 1, 4, false, 0, one), 4 * (160 + 100 + 80 + 90 + (33 + 24 + 26)) + 4 * 2 * 33);
+}
+
+// Widened weights take the place of float32 ones; where those are resident, they need storage.
+TEST(PlanWindow, weights_that_are_rounded) {
+  const ModelSpec model = window_model();
+  const UnitPolicies all{{DType::bfloat16, DType::float32}, {}};
+  const Plan plan = make_plan(model, 3);
+  EXPECT_EQ(window(model, plan, 1, 1, 1, false, 0, all), window(model, plan, 1, 1, 1, false));
+  const Plan replicated = make_replicated_plan(model, 3);
+  EXPECT_EQ(window(model, replicated, 1, 1, 1, false, 0, all), 4 * (2 * 80 + 100 + 80 + 90) + 4 * 2 * 30);
+  UnitPolicies some;
+  some.by_unit["b2"].param_dtype = DType::bfloat16;
+  EXPECT_EQ(window(model, make_plan(model, 1), 0, 1, 1, false, 0, some), 4 * (70 + 80 + 90)) << "one slot is enough";
+  some.by_unit["root"].param_dtype = DType::bfloat16;
+  EXPECT_EQ(window(model, make_plan(model, 1), 0, 1, 1, false, 0, some), 4 * (70 + 100 + 80 + 90));
 }
 
 TEST(PlanWindow, staging_is_two_blocks_per_peer_at_most) {

@@ -11,8 +11,10 @@
 namespace matrixfsdp {
 
 /// Unshard: `buffer` (table.size elements, the same on every rank when complete) from every rank's `shard`, as this
-/// rank's `unshard` says. Gathers into place. Throws ContractError where the table has another number of ranks, or
-/// shard or buffer another size.
+/// rank's `unshard` says. Gathers into place. With unshard.wire bfloat16 every element is rounded by its owner, travels
+/// as 16 bits in the buffer's upper half, and stands widened in the buffer, on its owner too; `shard`, which lies
+/// outside of the buffer, keeps its values. Throws ContractError where the table has another number of ranks, shard or
+/// buffer another size, or the shard lies in the buffer and bfloat16 travels.
 Request gather(Communicator& communicator, Purpose purpose, const Unshard& unshard, TensorView<const float> shard,
                TensorView<float> buffer, const OperationLabel& label);
 
@@ -28,9 +30,10 @@ struct Pass {
 /// in rank order, in float32: the left fold by micro-batch index = pass * W + rank, so the bits do not depend on the
 /// owners, the holders or W. Sums of own elements stand in `shard` (of the table), from the first pass on; those of
 /// others in `sums` (running_sum_elements) until the last pass brings them to their owners' shards. Others' gradients
-/// arrive in staging of at most two blocks per peer, which the request owns. Throws ContractError where the table has
-/// another number of ranks, or buffer, sums or shard another size.
-Request reduce(Communicator& communicator, const Reduce& prepared, Pass pass, TensorView<const float> buffer,
+/// arrive in staging of at most two blocks per peer, which the request owns. With prepared.wire bfloat16 the g_r are
+/// gradients that were rounded once, on the rank that has them, and `buffer` is overwritten. Throws ContractError where
+/// the table has another number of ranks, or buffer, sums or shard another size.
+Request reduce(Communicator& communicator, const Reduce& prepared, Pass pass, TensorView<float> buffer,
                TensorView<float> sums, TensorView<float> shard, const OperationLabel& label);
 
 }  // namespace matrixfsdp

@@ -1,7 +1,13 @@
 #pragma once
 
-#include <bit>
 #include <cstdint>
+
+/// Kernels convert too, and this module knows no Kokkos.
+#if defined(__CUDACC__) || defined(__HIPCC__)
+#define MATRIXFSDP_HOST_DEVICE __host__ __device__
+#else
+#define MATRIXFSDP_HOST_DEVICE
+#endif
 
 namespace matrixfsdp {
 
@@ -14,16 +20,18 @@ struct bfloat16 {
 
 /// Rounds to nearest, ties to even. NaN stays NaN (made quiet), infinities and signed zeros are kept. The one place
 /// where the library rounds to bfloat16.
-constexpr bfloat16 to_bfloat16(float value) {
-  const auto word = std::bit_cast<std::uint32_t>(value);
+MATRIXFSDP_HOST_DEVICE constexpr bfloat16 to_bfloat16(float value) {
+  const auto word = __builtin_bit_cast(std::uint32_t, value);
   if ((word & 0x7fffffffU) > 0x7f800000U) return {static_cast<std::uint16_t>((word >> 16) | 0x0040U)};
   const std::uint32_t rounding = 0x7fffU + ((word >> 16) & 1U);
   return {static_cast<std::uint16_t>((word + rounding) >> 16)};
 }
 
 /// Exact.
-constexpr float to_float(bfloat16 value) {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(value.bits) << 16);
+MATRIXFSDP_HOST_DEVICE constexpr float to_float(bfloat16 value) {
+  return __builtin_bit_cast(float, static_cast<std::uint32_t>(value.bits) << 16);
 }
 
 }  // namespace matrixfsdp
+
+#undef MATRIXFSDP_HOST_DEVICE

@@ -10,6 +10,7 @@
 #include <matrixfsdp/parameter/parameter_view.hpp>
 #include <matrixfsdp/plan/collective.hpp>
 #include <matrixfsdp/plan/plan.hpp>
+#include <matrixfsdp/plan/unit_policy.hpp>
 
 namespace matrixfsdp {
 
@@ -35,6 +36,7 @@ struct ShardedModelOptions {
   std::int64_t passes = 1;  ///< per step; fixed, so that running sums are allocated once
   CollectiveAlgorithm collective = CollectiveAlgorithm::scatter;  ///< of unshard; the bits do not depend on it
   std::uint64_t seed = 1;                                         ///< of the initial weights
+  UnitPolicies policies;                                          ///< of what travels
 };
 
 /// Bytes this rank holds now, by use (float32 unless said otherwise).
@@ -77,13 +79,15 @@ struct TransferTimes {
 /// Storage: every unit has one address for the whole run. A kept unit has storage of its own; the others share
 /// prefetch + 1 slots, the k-th of them always in slot k mod (prefetch + 1). A slot is recycled, never zeroed, when the
 /// next unit moves in; a unit whose slot was not taken since its last use is not fetched again. With W = 1 or a
-/// replicated plan the shards are the whole model, and unshard moves nothing.
+/// replicated plan the shards are the whole model, and unshard moves nothing; units with bfloat16 weights have storage
+/// even then, because the shards, which the optimizer and checkpoints see, keep the float32 master weights.
 class ShardedModel {
  public:
   /// Collective. Throws ContractError unless the plan is for as many ranks as the communicator has, prefetch >= 0 and
-  /// passes >= 1; InputError for an invalid model, ContractError for a plan that does not fit it (see validate of
-  /// both). Compares hashes of model, plan and options across ranks (CommunicationError that names what differs),
-  /// allocates, and fills the initial weights (see Initialization). `communicator` must outlive the model.
+  /// passes >= 1; InputError for an invalid model or a policy of a unit that it does not have, ContractError for a
+  /// plan that does not fit it (see validate of both), or a dtype that cannot travel. Compares hashes of model, plan
+  /// and options across ranks (CommunicationError that names what differs), allocates, and fills the initial weights
+  /// (see Initialization). `communicator` must outlive the model.
   ShardedModel(Communicator& communicator, ModelSpec model, Plan plan, const ShardedModelOptions& options);
   /// Waits for a prefetch that is under way; never throws, and waits for nothing while an exception unwinds.
   ~ShardedModel();
@@ -123,8 +127,8 @@ class ShardedModel {
   /// Throws ContractError before the first begin_step, when the step has had all its passes, or when a unit was not
   /// reduced in the pass before (its name).
   void begin_pass();
-  /// Adds this rank's gradient buffer of the unit to the running sums; in the last pass brings the sums to the owners.
-  /// Returns while that is under way; the step's last reduce waits for all.
+  /// Adds this rank's gradient buffer of the unit to the running sums, and takes it away; in the last pass brings the
+  /// sums to the owners. Returns while that is under way; the step's last reduce waits for all.
   /// Collective: every unit once per pass, whether or not anything was written to its gradient (then it counts as
   /// zeros). Throws ContractError as gradients does, and in the first step CommunicationError as unshard does.
   void reduce(std::size_t unit);

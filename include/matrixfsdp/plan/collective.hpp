@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include <matrixfsdp/core/dtype.hpp>
 #include <matrixfsdp/plan/segment_table.hpp>
 #include <matrixfsdp/plan/topology.hpp>
 
@@ -71,10 +72,12 @@ TransferSchedule unshard_schedule(CollectiveAlgorithm algorithm, const SegmentTa
 struct Unshard {
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::direct;
   SegmentTable table;
-  TransferSchedule schedule;  ///< of one rank; empty for allgatherv
+  TransferSchedule schedule;    ///< of one rank; empty for allgatherv
+  DType wire = DType::float32;  ///< what travels: float32, or bfloat16, which is then what arrives everywhere
 };
+/// Throws as unshard_schedule, and ContractError for another `wire` than float32 and bfloat16.
 Unshard prepare_unshard(CollectiveAlgorithm algorithm, SegmentTable table, const Topology& topology, int rank,
-                        std::int64_t block_elements = exchange_block);
+                        std::int64_t block_elements = exchange_block, DType wire = DType::float32);
 
 /// Elements of one owner that one rank, the holder, relays or sums: the owner itself, or a helper.
 struct Piece {
@@ -90,18 +93,21 @@ struct Reduce {
   /// By holder, message by message, in order: others' elements first, because they have farther to go. All together
   /// cover the buffer.
   std::vector<std::vector<Piece>> blocks;
+  DType wire = DType::float32;  ///< of the gradients that travel, float32 or bfloat16; sums are float32
 
   [[nodiscard]] const std::vector<Piece>& held_by(int rank) const { return blocks[static_cast<std::size_t>(rank)]; }
 };
 
-/// direct: owners sum what they own, and receive (W - 1) times that. scatter: the most that a rank receives in a step
-/// of `passes` passes, and after the last the sums of its own elements from other holders, is as small as can be.
-/// Throws ContractError for an invalid table, passes < 1, and any other algorithm.
-Reduce prepare_reduce(CollectiveAlgorithm algorithm, SegmentTable table, std::int64_t passes = 1);
+/// direct: owners sum what they own, and receive (W - 1) times that. scatter: the most bytes that a rank receives in a
+/// step of `passes` passes, and after the last the sums of its own elements from other holders, are as few as can be.
+/// Throws ContractError for an invalid table, passes < 1, any other algorithm, and another `wire` than float32 and
+/// bfloat16.
+Reduce prepare_reduce(CollectiveAlgorithm algorithm, SegmentTable table, std::int64_t passes = 1,
+                      DType wire = DType::float32);
 
 /// Of the gradients of a unit of `plan`: by scatter, and of a replicated plan the chunks of the even cut, which their
 /// owners then give to all.
-Reduce prepare_reduce(const Plan& plan, std::size_t unit, std::int64_t passes);
+Reduce prepare_reduce(const Plan& plan, std::size_t unit, std::int64_t passes, DType wire = DType::float32);
 
 /// Elements of others that `rank` sums: what it keeps between passes besides its own shard.
 std::int64_t running_sum_elements(const Reduce& reduce, int rank);
@@ -109,7 +115,7 @@ std::int64_t running_sum_elements(const Reduce& reduce, int rank);
 /// Elements of the longest even-numbered and odd-numbered block of `rank`: where one peer's gradients arrive.
 std::array<std::int64_t, 2> reduce_staging(const Reduce& reduce, int rank);
 
-/// Elements of staging that a reduce holds on `rank`: two blocks from each other rank.
-std::int64_t reduce_staging_elements(const Reduce& reduce, int rank);
+/// Bytes of staging that a reduce holds on `rank`: two blocks from each other rank, as they travel.
+std::int64_t reduce_staging_bytes(const Reduce& reduce, int rank);
 
 }  // namespace matrixfsdp

@@ -6,6 +6,7 @@
 
 #include <matrixfsdp/plan/cost.hpp>
 #include <matrixfsdp/plan/plan.hpp>
+#include <matrixfsdp/plan/unit_policy.hpp>
 
 namespace matrixfsdp {
 
@@ -15,6 +16,7 @@ struct MemoryOptions {
   std::int64_t reduces_in_flight = 1;  ///< reduces under way while the rank computes on
   std::int64_t passes = 1;             ///< more than one: running sums of the fold's chunks stay between passes
   bool unsharded_accumulation = false;
+  UnitPolicies policies;  ///< bfloat16 halves the reduce's staging, and needs storage even where weights are resident
   OptimizerCost optimizer;
 };
 
@@ -39,7 +41,7 @@ struct PlanReport {
 };
 
 /// What `plan` costs each rank. Throws ContractError for a plan that does not fit the model (see validate), a negative
-/// prefetch or reduces_in_flight, or less than one pass; otherwise as step_flops.
+/// prefetch or reduces_in_flight, or less than one pass; otherwise as resolve (of policies) and step_flops.
 PlanReport report(const ModelSpec& model, const Plan& plan, const MemoryOptions& options);
 
 /// A table for people: planner, W, imbalance beside its lower bound, a line per rank (at most `lines`).

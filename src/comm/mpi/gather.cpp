@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <matrixfsdp/tensor/wire.hpp>
+
 #include "comm/mpi/exchange.hpp"
 #include "comm/mpi/library_gather.hpp"
 #include "comm/mpi/segment_pace.hpp"
@@ -28,41 +30,62 @@ std::int64_t longest_sent_padding(const TransferSchedule& schedule) {
   return longest;
 }
 
-/// Carries out a schedule: own segments are sent from the shard, what came from others from the buffer.
+/// Carries out a schedule: what came from others is sent from the buffer, own segments from the shard, or as words from
+/// the buffer too, where they have been rounded to.
 class Gather final : public Exchange {
  public:
   Gather(std::shared_ptr<Channel> channel, Purpose purpose, const Unshard& unshard, const float* shard, float* buffer)
       : Exchange(std::move(channel), purpose, segment_pace),
-        padding_(static_cast<std::size_t>(received_padding(unshard.schedule))),
-        zeros_(static_cast<std::size_t>(longest_sent_padding(unshard.schedule))) {
+        buffer_(buffer, static_cast<std::size_t>(unshard.table.size)),
+        words_(unshard.wire == DType::bfloat16),
+        element_bytes_(static_cast<std::int64_t>(size_of(unshard.wire))),
+        padding_(static_cast<std::size_t>(element_bytes_ * received_padding(unshard.schedule))),
+        zeros_(static_cast<std::size_t>(element_bytes_ * longest_sent_padding(unshard.schedule))) {
     std::int64_t number = 0;
     for (const PeerTransfers& from : unshard.schedule.receives)
       number += static_cast<std::int64_t>(from.blocks.size());
     number_receives(number);
     number = 0;
-    float* padding = padding_.data();
+    std::byte* padding = padding_.data();
     for (const PeerTransfers& from : unshard.schedule.receives) {
       for (const BlockTransfer& block : from.blocks) {
-        receive(from.peer, block.padding > 0 ? padding : buffer + block.elements.begin, 4 * block.size(), number++);
-        padding += block.padding;
+        const std::int64_t bytes = element_bytes_ * block.size();
+        receive(from.peer, block.padding > 0 ? padding : place_of(block.elements.begin), bytes, number++);
+        padding += element_bytes_ * block.padding;
       }
     }
     const auto& mine = unshard.table.intervals[static_cast<std::size_t>(rank())];
     for (const PeerTransfers& to : unshard.schedule.sends) {
       for (const BlockTransfer& block : to.blocks) {
-        const float* data = buffer + block.elements.begin;
+        const void* data = place_of(block.elements.begin);
         if (block.padding > 0)
           data = zeros_.data();
-        else if (block.after < 0)
+        else if (block.after < 0 && !words_)
           data = shard + shard_position(mine, block.elements.begin);
-        send(to.peer, data, 4 * block.size(), block.after);
+        send(to.peer, data, element_bytes_ * block.size(), block.after);
       }
     }
   }
 
  private:
-  std::vector<float> padding_;  ///< that arrived
-  std::vector<float> zeros_;    ///< to send
+  /// Where an element stands while it is under way.
+  std::byte* place_of(std::int64_t element) {
+    auto* begin = words_ ? reinterpret_cast<std::byte*>(upper_words(buffer_).data())
+                         : reinterpret_cast<std::byte*>(buffer_.data());
+    return begin + element_bytes_ * element;
+  }
+
+  /// Nothing is sent or received any more.
+  bool next_stage() override {
+    if (words_) widen(buffer_);
+    return false;
+  }
+
+  TensorView<float> buffer_;
+  bool words_;  ///< bfloat16 travels
+  std::int64_t element_bytes_;
+  std::vector<std::byte> padding_;  ///< that arrived
+  std::vector<std::byte> zeros_;    ///< to send
 };
 
 }  // namespace
@@ -70,7 +93,7 @@ class Gather final : public Exchange {
 Request gather(const std::shared_ptr<Channel>& channel, Purpose purpose, const Unshard& unshard, const float* shard,
                float* buffer, const OperationLabel& label) {
   if (unshard.algorithm == CollectiveAlgorithm::allgatherv)
-    return issue(library_gather(channel, purpose, unshard.table, shard, buffer), label);
+    return issue(library_gather(channel, purpose, unshard, shard, buffer), label);
   return issue(std::make_shared<Gather>(channel, purpose, unshard, shard, buffer), label);
 }
 

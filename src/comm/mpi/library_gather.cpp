@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <matrixfsdp/core/error.hpp>
+#include <matrixfsdp/tensor/wire.hpp>
 
 #include "comm/mpi/check.hpp"
 
@@ -14,11 +15,15 @@ namespace {
 
 class LibraryGather final : public Pending {
  public:
-  LibraryGather(const std::shared_ptr<Channel>& shared_channel, Purpose purpose, const SegmentTable& table,
+  LibraryGather(const std::shared_ptr<Channel>& shared_channel, Purpose purpose, const Unshard& unshard,
                 const float* shard, float* buffer)
-      : Pending(shared_channel), purpose_(purpose), shard_(shard), buffer_(buffer) {
+      : Pending(shared_channel),
+        purpose_(purpose),
+        shard_(shard),
+        buffer_(buffer, static_cast<std::size_t>(unshard.table.size)),
+        wire_(unshard.wire) {
     for (std::size_t part = 0; part < requests_.size(); ++part) {
-      for (const auto& intervals : table.intervals) {
+      for (const auto& intervals : unshard.table.intervals) {
         layouts_[part].counts.push_back(static_cast<int>(intervals[part].size()));
         layouts_[part].offsets.push_back(static_cast<int>(intervals[part].begin));
       }
@@ -39,21 +44,26 @@ class LibraryGather final : public Pending {
     if (!started_) start();
     int done = 0;
     check(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done, MPI_STATUSES_IGNORE), "MPI_Testall");
+    if (done != 0 && words()) widen(buffer_);
     return done != 0;
   }
 
  private:
+  [[nodiscard]] bool words() const { return wire_ == DType::bfloat16; }
+
   void start() {
     started_ = true;
     const float* shard = shard_;
+    void* all = words() ? static_cast<void*>(upper_words(buffer_).data()) : buffer_.data();
+    MPI_Datatype type = words() ? MPI_UINT16_T : MPI_FLOAT;
     for (std::size_t part = 0; part < requests_.size(); ++part) {
       const Layout& layout = layouts_[part];
       const int mine = layout.counts[static_cast<std::size_t>(rank())];
-      check(MPI_Iallgatherv(shard, mine, MPI_FLOAT, buffer_, layout.counts.data(), layout.offsets.data(), MPI_FLOAT,
-                            channel()->comm, &requests_[part]),
+      check(MPI_Iallgatherv(words() ? MPI_IN_PLACE : shard, mine, type, all, layout.counts.data(),
+                            layout.offsets.data(), type, channel()->comm, &requests_[part]),
             "MPI_Iallgatherv");
       shard += mine;
-      channel()->bytes[purpose_] += std::int64_t{4} * mine * (size() - 1);
+      channel()->bytes[purpose_] += static_cast<std::int64_t>(size_of(wire_)) * mine * (size() - 1);
     }
   }
 
@@ -64,7 +74,8 @@ class LibraryGather final : public Pending {
   };
   Purpose purpose_;
   const float* shard_;
-  float* buffer_;
+  TensorView<float> buffer_;
+  DType wire_;  ///< bfloat16: words travel, from and to the buffer
   bool started_ = false;
   std::array<Layout, 2> layouts_;
   std::array<MPI_Request, 2> requests_{MPI_REQUEST_NULL, MPI_REQUEST_NULL};
@@ -73,14 +84,14 @@ class LibraryGather final : public Pending {
 }  // namespace
 
 std::shared_ptr<Pending> library_gather(const std::shared_ptr<Channel>& channel, Purpose purpose,
-                                        const SegmentTable& table, const float* shard, float* buffer) {
-  if (table.size > std::numeric_limits<int>::max()) {
+                                        const Unshard& unshard, const float* shard, float* buffer) {
+  if (unshard.table.size > std::numeric_limits<int>::max()) {
     throw InputError(
         fmt::format("collective allgatherv: a unit of {} elements: expected at most {} (MPI's int), or "
                     "another algorithm",
-                    table.size, std::numeric_limits<int>::max()));
+                    unshard.table.size, std::numeric_limits<int>::max()));
   }
-  return std::make_shared<LibraryGather>(channel, purpose, table, shard, buffer);
+  return std::make_shared<LibraryGather>(channel, purpose, unshard, shard, buffer);
 }
 
 }  // namespace matrixfsdp::mpi

@@ -2,15 +2,16 @@
 
 #include <memory>
 
-#include <matrixfsdp/plan/segment_table.hpp>
+#include <matrixfsdp/plan/collective.hpp>
 
 #include "comm/mpi/pending.hpp"
 
 namespace matrixfsdp::mpi {
 
-/// Unshard by MPI_Iallgatherv, once for the first and once for the second intervals. Counts as sent what a ring sends:
-/// the shard to each other rank. Throws InputError where an offset does not fit MPI's int.
+/// Unshard by MPI_Iallgatherv, once for the first and once for the second intervals; like gather of segments.hpp.
+/// Counts as sent what a ring sends: the shard to each other rank. Throws InputError where an offset does not fit MPI's
+/// int.
 std::shared_ptr<Pending> library_gather(const std::shared_ptr<Channel>& channel, Purpose purpose,
-                                        const SegmentTable& table, const float* shard, float* buffer);
+                                        const Unshard& unshard, const float* shard, float* buffer);
 
 }  // namespace matrixfsdp::mpi

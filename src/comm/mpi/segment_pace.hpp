@@ -20,8 +20,9 @@ inline std::int64_t shard_position(const std::array<Interval, 2>& mine, std::int
   return first ? element - mine[0].begin : mine[0].size() + element - mine[1].begin;
 }
 
-inline std::int64_t bytes_of(const Interval& interval) {
-  return 4 * interval.size();
+template <class T>
+std::int64_t bytes_of(const Interval& interval) {
+  return static_cast<std::int64_t>(sizeof(T)) * interval.size();
 }
 
 }  // namespace matrixfsdp::mpi

@@ -10,10 +10,12 @@
 /// what is sent have ended.
 namespace matrixfsdp::mpi {
 
-/// Leaves the own segments of `buffer` to the caller.
+/// Leaves the own segments of `buffer` to the caller; with unshard.wire bfloat16 their rounded words already stand in
+/// its upper half, and completion widens all words.
 Request gather(const std::shared_ptr<Channel>& channel, Purpose purpose, const Unshard& unshard, const float* shard,
                float* buffer, const OperationLabel& label);
 
+/// With prepared.wire bfloat16 the rounded words of the gradient stand in the lower half of `buffer`.
 Request reduce(const std::shared_ptr<Channel>& channel, const Reduce& prepared, Pass pass, const float* buffer,
                float* sums, float* shard, const OperationLabel& label);
 

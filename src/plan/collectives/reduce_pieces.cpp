@@ -7,44 +7,49 @@
 #include <matrixfsdp/plan/collective.hpp>
 
 #include "plan/collectives/shares.hpp"
+#include "plan/wire.hpp"
 
 namespace matrixfsdp {
 namespace {
 
 /// With the share c of the sums, rank r, which owns o, receives A c (W - 1) in A passes, and o - x after the last, x of
-/// its own elements being in its share: min(o, c). The share at which that reaches `level`:
-std::int64_t share_at(std::int64_t level, std::int64_t owned, std::int64_t copies) {
+/// its own elements being in its share: min(o, c). A sum has the size of `weight` gradients. The share at which that
+/// reaches `level`, in gradients:
+std::int64_t share_at(std::int64_t level, std::int64_t owned, std::int64_t copies, std::int64_t weight) {
   if (level / copies >= owned) return level / copies;
-  return copies > 1 ? std::max<std::int64_t>(0, (level - owned) / (copies - 1)) : owned;
+  return std::max<std::int64_t>(0, (level - weight * owned) / (copies - weight));
 }
 
-std::vector<std::int64_t> shares_of(const SegmentTable& table, std::int64_t passes) {
+std::vector<std::int64_t> shares_of(const SegmentTable& table, std::int64_t passes, std::int64_t weight) {
   const auto world_size = static_cast<int>(table.intervals.size());
   const std::int64_t copies = passes * (world_size - 1);  // of each element that a rank holds
   std::vector<std::int64_t> owned = detail::shard_sizes(table);
-  if (world_size < 2 || copies <= 1 || table.size == 0) return owned;
+  // With that few copies a helper's sum is no smaller than what it saves the owner.
+  if (copies <= weight || table.size == 0) return owned;
   // At this level even a rank that owns everything has room for P / W, and a remainder.
-  const std::int64_t most = table.size + (table.size / world_size + 1) * copies;
+  const std::int64_t most = weight * table.size + (table.size / world_size + 1) * copies;
   return detail::water_fill(world_size, table.size, most, [&](int rank, std::int64_t level) {
-    return share_at(level, owned[static_cast<std::size_t>(rank)], copies);
+    return share_at(level, owned[static_cast<std::size_t>(rank)], copies, weight);
   });
 }
 
 }  // namespace
 
-Reduce prepare_reduce(CollectiveAlgorithm algorithm, SegmentTable table, std::int64_t passes) {
+Reduce prepare_reduce(CollectiveAlgorithm algorithm, SegmentTable table, std::int64_t passes, DType wire) {
   const auto world_size = static_cast<int>(table.intervals.size());
   validate(table, world_size);
   if (passes < 1) throw ContractError(fmt::format("reduce of {} passes: expected at least 1", passes));
+  detail::require_wire(wire, "reduce as");
   std::vector<std::int64_t> shares;
   if (algorithm == CollectiveAlgorithm::direct) {
     shares = detail::shard_sizes(table);
   } else if (algorithm == CollectiveAlgorithm::scatter) {
-    shares = shares_of(table, passes);
+    shares = shares_of(table, passes, static_cast<std::int64_t>(sizeof(float) / size_of(wire)));
   } else {
     throw ContractError(fmt::format("reduce by {}: expected direct or scatter", name_of(algorithm)));
   }
   Reduce reduce;
+  reduce.wire = wire;
   reduce.blocks.resize(table.intervals.size());
   const std::vector<Piece> pieces = detail::deal(table, shares);
   for (const bool own : {false, true}) {
@@ -59,11 +64,11 @@ Reduce prepare_reduce(CollectiveAlgorithm algorithm, SegmentTable table, std::in
   return reduce;
 }
 
-Reduce prepare_reduce(const Plan& plan, std::size_t unit, std::int64_t passes) {
+Reduce prepare_reduce(const Plan& plan, std::size_t unit, std::int64_t passes, DType wire) {
   const MatrixShard& gradients = plan.units[unit].gradients;
   if (plan.replicated)
-    return prepare_reduce(CollectiveAlgorithm::direct, even_table(gradients.size, plan.world_size), passes);
-  return prepare_reduce(CollectiveAlgorithm::scatter, segment_table(gradients), passes);
+    return prepare_reduce(CollectiveAlgorithm::direct, even_table(gradients.size, plan.world_size), passes, wire);
+  return prepare_reduce(CollectiveAlgorithm::scatter, segment_table(gradients), passes, wire);
 }
 
 std::int64_t running_sum_elements(const Reduce& reduce, int rank) {
@@ -82,9 +87,10 @@ std::array<std::int64_t, 2> reduce_staging(const Reduce& reduce, int rank) {
   return halves;
 }
 
-std::int64_t reduce_staging_elements(const Reduce& reduce, int rank) {
+std::int64_t reduce_staging_bytes(const Reduce& reduce, int rank) {
   const auto [even, odd] = reduce_staging(reduce, rank);
-  return (static_cast<std::int64_t>(reduce.table.intervals.size()) - 1) * (even + odd);
+  const auto peers = static_cast<std::int64_t>(reduce.table.intervals.size()) - 1;
+  return static_cast<std::int64_t>(size_of(reduce.wire)) * peers * (even + odd);
 }
 
 }  // namespace matrixfsdp

@@ -7,6 +7,7 @@
 
 #include "plan/collectives/broadcast_tree.hpp"
 #include "plan/collectives/shares.hpp"
+#include "plan/wire.hpp"
 
 namespace matrixfsdp {
 namespace {
@@ -151,9 +152,11 @@ TransferSchedule unshard_schedule(CollectiveAlgorithm algorithm, const SegmentTa
 }
 
 Unshard prepare_unshard(CollectiveAlgorithm algorithm, SegmentTable table, const Topology& topology, int rank,
-                        std::int64_t block_elements) {
+                        std::int64_t block_elements, DType wire) {
+  detail::require_wire(wire, "unshard as");
   Unshard unshard;
   unshard.algorithm = algorithm;
+  unshard.wire = wire;
   if (algorithm == CollectiveAlgorithm::allgatherv)
     validate(table, topology.world_size());
   else

@@ -3,7 +3,20 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "support/oracle/rounding.hpp"
+
 namespace oracle {
+namespace {
+
+Parameters rounded(Parameters parameters) {
+  for (auto& [name, tensor] : parameters) {
+    for (double& value : tensor.values)
+      value = round_to_bfloat16(value);
+  }
+  return parameters;
+}
+
+}  // namespace
 
 Trainer::Trainer(Model model, Options options, Parameters initial)
     : model_(model), options_(std::move(options)), parameters_(std::move(initial)), list_(parameter_list(model)) {
@@ -27,11 +40,13 @@ StepResult Trainer::step(const std::vector<Sequence>& batch, std::size_t micro_b
 
   double loss = 0.0;
   Parameters gradient = zeros_like(parameters_);
+  const Parameters used = options_.bfloat16_weights ? rounded(parameters_) : parameters_;
   for (std::size_t first = 0; first < batch.size(); first += micro_batch) {
     double micro_loss = 0.0;
     Parameters micro_gradient = zeros_like(parameters_);
     for (std::size_t i = first; i < first + micro_batch; ++i)
-      micro_loss += loss_sum_and_gradient(model_, parameters_, batch[i], 1.0 / count, micro_gradient);
+      micro_loss += loss_sum_and_gradient(model_, used, batch[i], 1.0 / count, micro_gradient);
+    if (options_.bfloat16_gradients) micro_gradient = rounded(std::move(micro_gradient));
     loss += micro_loss;
     for (auto& [name, total] : gradient) {
       const Tensor& part = micro_gradient.at(name);

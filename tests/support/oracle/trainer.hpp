@@ -12,6 +12,8 @@ struct Options {
   AdamW adamw;
   Schedule schedule;
   double max_norm = 0.0;                ///< 0: no clipping
+  bool bfloat16_weights = false;        ///< forward and backward see rounded weights; the optimizer does not
+  bool bfloat16_gradients = false;      ///< of each micro-batch, rounded before they are summed
   std::set<std::string> frozen;         ///< names
   std::map<std::string, Group> groups;  ///< by parameter name
 };

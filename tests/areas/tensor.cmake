@@ -1,0 +1,1 @@
+matrixfsdp_add_unit_tests(tensor MAIN kokkos LINK matrixfsdp_tensor)
