@@ -8,10 +8,23 @@
 
 namespace matrixfsdp {
 
-void require_ranks(const SegmentTable& table, int world_size, const OperationLabel& label) {
-  if (table.intervals.size() == static_cast<std::size_t>(world_size)) return;
-  throw ContractError(fmt::format("{}: the segment table has {} ranks: expected {}", to_string(label),
-                                  table.intervals.size(), world_size));
+void require_group(const Unshard& unshard, const Communicator& communicator, const OperationLabel& label) {
+  const int first = unshard.first_rank;
+  const int ranks = static_cast<int>(unshard.table.intervals.size());
+  const bool some = first >= 0 && first <= communicator.rank() && communicator.rank() < first + ranks &&
+                    first + ranks <= communicator.size();
+  const bool all = ranks == communicator.size();
+  if (some && (all || unshard.algorithm != CollectiveAlgorithm::allgatherv)) return;
+  throw ContractError(fmt::format("{}: the segment table has {} ranks from rank {} on: expected {}rank {} of {}",
+                                  to_string(label), ranks, first, some ? "all for allgatherv, not only those of " : "",
+                                  communicator.rank(), communicator.size()));
+}
+
+void require_groups(const Reduce& reduce, int world_size, const OperationLabel& label) {
+  const auto ranks = static_cast<std::int64_t>(reduce.table.intervals.size());
+  if (reduce.replicas >= 1 && ranks * reduce.replicas == world_size) return;
+  throw ContractError(fmt::format("{}: the segment table has {} ranks, for {} replicas: expected {} ranks together",
+                                  to_string(label), ranks, reduce.replicas, world_size));
 }
 
 void require_elements(const char* what, std::int64_t count, std::int64_t expected, const OperationLabel& label) {

@@ -2,14 +2,18 @@
 
 #include <cstdint>
 
-#include <matrixfsdp/comm/request.hpp>
-#include <matrixfsdp/plan/segment_table.hpp>
+#include <matrixfsdp/comm/communicator.hpp>
+#include <matrixfsdp/plan/collective.hpp>
 #include <matrixfsdp/tensor/tensor.hpp>
 
 namespace matrixfsdp {
 
-/// ContractError unless `table` has `world_size` ranks.
-void require_ranks(const SegmentTable& table, int world_size, const OperationLabel& label);
+/// ContractError unless the ranks of `unshard` are some of the communicator's, this rank is one of them, and they are
+/// all where the library's own collective is asked for.
+void require_group(const Unshard& unshard, const Communicator& communicator, const OperationLabel& label);
+
+/// ContractError unless the shard groups of `reduce` have `world_size` ranks together.
+void require_groups(const Reduce& reduce, int world_size, const OperationLabel& label);
 
 /// ContractError unless `what` has `expected` elements.
 void require_elements(const char* what, std::int64_t count, std::int64_t expected, const OperationLabel& label);

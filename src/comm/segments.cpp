@@ -24,11 +24,12 @@ void place_own(const std::array<Interval, 2>& mine, const TensorView<const float
 Request gather(Communicator& communicator, Purpose purpose, const Unshard& unshard, TensorView<const float> shard,
                TensorView<float> buffer, const OperationLabel& label) {
   const SegmentTable& table = unshard.table;
-  require_ranks(table, communicator.size(), label);
-  require_elements("the shard", static_cast<std::int64_t>(shard.size()), table.shard_size(communicator.rank()), label);
+  require_group(unshard, communicator, label);
+  const int member = communicator.rank() - unshard.first_rank;
+  require_elements("the shard", static_cast<std::int64_t>(shard.size()), table.shard_size(member), label);
   require_elements("the buffer", static_cast<std::int64_t>(buffer.size()), table.size, label);
 
-  const auto& mine = table.intervals[static_cast<std::size_t>(communicator.rank())];
+  const auto& mine = table.intervals[static_cast<std::size_t>(member)];
   const auto issue = [&] {
     return mpi::gather(communicator.implementation().channel, purpose, unshard, shard.data(), buffer.data(), label);
   };
@@ -48,8 +49,8 @@ Request gather(Communicator& communicator, Purpose purpose, const Unshard& unsha
 
 Request reduce(Communicator& communicator, const Reduce& prepared, Pass pass, TensorView<float> buffer,
                TensorView<float> sums, TensorView<float> shard, const OperationLabel& label) {
-  const int rank = communicator.rank();
-  require_ranks(prepared.table, communicator.size(), label);
+  require_groups(prepared, communicator.size(), label);
+  const int rank = communicator.rank() % static_cast<int>(prepared.table.intervals.size());
   require_elements("the gradient", static_cast<std::int64_t>(buffer.size()), prepared.table.size, label);
   require_elements("the running sums", static_cast<std::int64_t>(sums.size()), running_sum_elements(prepared, rank),
                    label);

@@ -11,10 +11,12 @@
 namespace matrixfsdp {
 
 /// Unshard: `buffer` (table.size elements, the same on every rank when complete) from every rank's `shard`, as this
-/// rank's `unshard` says. Gathers into place. With unshard.wire bfloat16 every element is rounded by its owner, travels
-/// as 16 bits in the buffer's upper half, and stands widened in the buffer, on its owner too; `shard`, which lies
-/// outside of the buffer, keeps its values. Throws ContractError where the table has another number of ranks, shard or
-/// buffer another size, or the shard lies in the buffer and bfloat16 travels.
+/// rank's `unshard` says. Gathers into place. The table may be of a group of the
+/// communicator's ranks, from unshard.first_rank on; all ranks issue, each of one group. With unshard.wire bfloat16
+/// every element is rounded by its owner, travels as 16 bits in the buffer's upper half, and stands widened in the
+/// buffer, on its owner too; `shard`, which lies outside of the buffer, keeps its values. Throws ContractError where
+/// this rank is not of the table's group, the group is not all ranks and the algorithm is allgatherv, shard or buffer
+/// has another size, or the shard lies in the buffer and bfloat16 travels.
 Request gather(Communicator& communicator, Purpose purpose, const Unshard& unshard, TensorView<const float> shard,
                TensorView<float> buffer, const OperationLabel& label);
 
@@ -28,11 +30,14 @@ struct Pass {
 /// (its owner, or a helper) sums it
 ///   first: s = g_0, then s += g_1, ..., s += g_{W-1};   later passes: s += g_0, ..., s += g_{W-1}
 /// in rank order, in float32: the left fold by micro-batch index = pass * W + rank, so the bits do not depend on the
-/// owners, the holders or W. Sums of own elements stand in `shard` (of the table), from the first pass on; those of
+/// owners, the holders or W. Of several replicas (shard groups, one after the other: hybrid sharding, Zhao et al. 2023,
+/// "PyTorch FSDP") each group has holders and owners; a group sums onto the sums of the group before, the last one's go
+/// to the owners of all: the same fold over all ranks, and between groups each sum travels once in each direction.
+/// Sums of own elements stand in `shard` (of the table), from the first pass on; those of
 /// others in `sums` (running_sum_elements) until the last pass brings them to their owners' shards. Others' gradients
 /// arrive in staging of at most two blocks per peer, which the request owns. With prepared.wire bfloat16 the g_r are
 /// gradients that were rounded once, on the rank that has them, and `buffer` is overwritten. Throws ContractError where
-/// the table has another number of ranks, or buffer, sums or shard another size.
+/// table and replicas are not for as many ranks as the communicator has, or buffer, sums or shard another size.
 Request reduce(Communicator& communicator, const Reduce& prepared, Pass pass, TensorView<float> buffer,
                TensorView<float> sums, TensorView<float> shard, const OperationLabel& label);
 

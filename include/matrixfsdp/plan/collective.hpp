@@ -73,6 +73,7 @@ struct Unshard {
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::direct;
   SegmentTable table;
   TransferSchedule schedule;    ///< of one rank; empty for allgatherv
+  int first_rank = 0;           ///< of the communicator: the one that is rank 0 of table and schedule
   DType wire = DType::float32;  ///< what travels: float32, or bfloat16, which is then what arrives everywhere
 };
 /// Throws as unshard_schedule, and ContractError for another `wire` than float32 and bfloat16.
@@ -93,6 +94,9 @@ struct Reduce {
   /// By holder, message by message, in order: others' elements first, because they have farther to go. All together
   /// cover the buffer.
   std::vector<std::vector<Piece>> blocks;
+  /// Shard groups of as many ranks as the table has, one after the other: each sums its gradients onto the sums of the
+  /// group before it, and all get the result.
+  int replicas = 1;
   DType wire = DType::float32;  ///< of the gradients that travel, float32 or bfloat16; sums are float32
 
   [[nodiscard]] const std::vector<Piece>& held_by(int rank) const { return blocks[static_cast<std::size_t>(rank)]; }

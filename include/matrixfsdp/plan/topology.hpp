@@ -14,6 +14,15 @@ struct Topology {
   }
 };
 
+/// Neighbouring ranks: a shard group, or part of one.
+struct RankGroup {
+  int first = 0;
+  int size = 0;
+};
+
+/// The nodes of a group's ranks. Throws ContractError for a group that is not of these ranks.
+Topology topology_of(const Topology& all, const RankGroup& group);
+
 /// `world_size` ranks, `ranks_per_node` on each node in rank order. Throws ContractError unless both are at least 1.
 Topology make_topology(int world_size, int ranks_per_node);
 

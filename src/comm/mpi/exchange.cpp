@@ -126,7 +126,7 @@ void Exchange::finish(int slot, const MPI_Status& status) {
     }
   }
   if (done.number >= 0) arrived_[static_cast<std::size_t>(done.number)] = true;
-  if (lane == 0) received(done.message);
+  received(lane, done.message);
 }
 
 bool Exchange::step() {

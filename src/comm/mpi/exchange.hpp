@@ -50,13 +50,13 @@ class Exchange : public Pending {
   bool step() final;
   [[nodiscard]] std::uint64_t messages() const final { return completed_; }
   [[nodiscard]] std::string waiting_for() const final;
-  /// A message has arrived in lane 0: its number in the queue of its sender, from 0.
-  virtual void received(std::int64_t /*message*/) {}
+  /// A message has arrived: its number in the queue of its sender, from 0.
+  virtual void received(int /*lane*/, std::int64_t /*message*/) {}
   /// All queues are empty: queues the next stage and returns true, or false at the end.
   virtual bool next_stage() { return false; }
 
  private:
-  static constexpr int lanes = 2;
+  static constexpr int lanes = 3;
   struct Span {
     std::byte* data = nullptr;
     std::int64_t bytes = 0;

@@ -50,11 +50,12 @@ class Gather final : public Exchange {
     for (const PeerTransfers& from : unshard.schedule.receives) {
       for (const BlockTransfer& block : from.blocks) {
         const std::int64_t bytes = element_bytes_ * block.size();
-        receive(from.peer, block.padding > 0 ? padding : place_of(block.elements.begin), bytes, number++);
+        receive(unshard.first_rank + from.peer, block.padding > 0 ? padding : place_of(block.elements.begin), bytes,
+                number++);
         padding += element_bytes_ * block.padding;
       }
     }
-    const auto& mine = unshard.table.intervals[static_cast<std::size_t>(rank())];
+    const auto& mine = unshard.table.intervals[static_cast<std::size_t>(rank() - unshard.first_rank)];
     for (const PeerTransfers& to : unshard.schedule.sends) {
       for (const BlockTransfer& block : to.blocks) {
         const void* data = place_of(block.elements.begin);
@@ -62,7 +63,7 @@ class Gather final : public Exchange {
           data = zeros_.data();
         else if (block.after < 0 && !words_)
           data = shard + shard_position(mine, block.elements.begin);
-        send(to.peer, data, element_bytes_ * block.size(), block.after);
+        send(unshard.first_rank + to.peer, data, element_bytes_ * block.size(), block.after);
       }
     }
   }

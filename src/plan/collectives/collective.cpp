@@ -42,6 +42,15 @@ CollectiveAlgorithm parse_collective(std::string_view name) {
   throw InputError(fmt::format("collective '{}': expected one of {}", name, known));
 }
 
+Topology topology_of(const Topology& all, const RankGroup& group) {
+  if (group.first < 0 || group.size < 1 || group.first + group.size > all.world_size()) {
+    throw ContractError(fmt::format("ranks {} to {}: expected some of {} ranks", group.first,
+                                    group.first + group.size - 1, all.world_size()));
+  }
+  const auto begin = all.node.begin() + group.first;
+  return {{begin, begin + group.size}};
+}
+
 Topology make_topology(int world_size, int ranks_per_node) {
   if (world_size < 1 || ranks_per_node < 1) {
     throw ContractError(
