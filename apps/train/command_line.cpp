@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <charconv>
 #include <functional>
+#include <limits>
 #include <map>
 #include <string>
 
@@ -174,7 +176,7 @@ void add_overlap_options(OptionReader& reader, ShardedModelOptions& sharding) {
                  {"poll", [&sharding] { sharding.progress_thread = false; }}});
 }
 
-void add_parallel_options(OptionReader& reader, Options& options, std::int64_t& threads) {
+void add_parallel_options(OptionReader& reader, Options& options, std::int64_t& threads, std::int64_t& shard_size) {
   reader.choice("--strategy", "matrix-fsdp: owner-shaped ZeRO-3; ddp: everything on every rank", "matrix-fsdp",
                 {{"matrix-fsdp", [&options] { options.strategy = Strategy::matrix_fsdp; }},
                  {"ddp", [&options] { options.strategy = Strategy::ddp; }}});
@@ -188,6 +190,9 @@ void add_parallel_options(OptionReader& reader, Options& options, std::int64_t& 
                 "chunks",
                 {{"chunks", [&options] { options.sharding.accumulation = Accumulation::chunks; }},
                  {"unsharded", [&options] { options.sharding.accumulation = Accumulation::unsharded; }}});
+  reader.integer("--shard-size", shard_size, 0,
+                 "Ranks of a shard group: each group of neighbouring ranks (a node's, say) holds the whole model, so that "
+                 "units are unsharded inside it; 0: all ranks are one group");
   reader.integer("--threads", threads, 1, "Threads of each rank (BLAS and Kokkos); the bits of a run depend on it");
   reader.real("--timeout", options.timeout_seconds, 0.1, 1e6, "Seconds until a wait for another rank ends the job");
 }
@@ -246,6 +251,7 @@ CommandLine parse_command_line(int argc, char** argv) {
   std::string coefficients = "polar-express";
   std::int64_t newton_schulz_steps = 0;
   std::int64_t threads = 1;
+  std::int64_t shard_size = 0;
   std::int64_t seed = 1;
   double weight_decay = 0.01;
   std::vector<std::string> unit_policies;
@@ -253,7 +259,7 @@ CommandLine parse_command_line(int argc, char** argv) {
   add_model_options(reader, options.model, given);
   add_run_options(reader, app, options);
   add_optimizer_options(reader, app, options, coefficients, newton_schulz_steps, weight_decay);
-  add_parallel_options(reader, options, threads);
+  add_parallel_options(reader, options, threads, shard_size);
   add_overlap_options(reader, options.sharding);
   add_precision_options(reader, app, options, unit_policies);
   reader.integer("--seed", seed, 0, "Of the initial weights, the order of the data, and samples");
@@ -277,6 +283,7 @@ CommandLine parse_command_line(int argc, char** argv) {
   add_unit_policies(unit_policies, options.sharding.policies);
   options.seed = options.sharding.seed = static_cast<std::uint64_t>(seed);
   options.threads = static_cast<int>(threads);
+  options.sharding.shard_size = static_cast<int>(std::min<std::int64_t>(shard_size, std::numeric_limits<int>::max()));
   options.schedule.total_steps = options.steps;
   MuonOptions& muon = options.optimizer.muon;
   muon.weight_decay = options.optimizer.adamw.weight_decay = weight_decay;

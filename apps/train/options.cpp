@@ -14,6 +14,12 @@ void validate(const Options& options, int world_size) {
     throw InputError(fmt::format("--batch-size {}: expected a multiple of W x --micro-batch = {} x {} = {}",
                                  options.batch_size, world_size, options.micro_batch, per_pass));
   }
+  const int shard_size = options.shard_size(world_size);
+  if (world_size % shard_size != 0) {
+    throw InputError(fmt::format("--shard-size {}: expected 0, or one that divides the {} ranks", shard_size, world_size));
+  }
+  if (options.strategy == Strategy::ddp && shard_size != world_size)
+    throw InputError(fmt::format("--shard-size {}: expected 0 with --strategy ddp, which shards nothing", shard_size));
   validate(options.schedule);
   if (options.schedule.warmup_steps > options.steps) {
     throw InputError(
@@ -46,6 +52,7 @@ nlohmann::json to_json(const Options& options) {
         {"tied_head", shape.tied_head}}},
       {"strategy", options.strategy == Strategy::matrix_fsdp ? "matrix-fsdp" : "ddp"},
       {"planner", name_of(options.planner.policy)},
+      {"shard_size", options.sharding.shard_size},
       {"prefetch", options.sharding.prefetch},
       {"reduces_in_flight", options.sharding.reduces_in_flight},
       {"progress", options.sharding.progress_thread ? "thread" : "poll"},

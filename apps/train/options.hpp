@@ -58,6 +58,9 @@ struct Options {
   std::uint64_t seed = 1;
 
   [[nodiscard]] std::int64_t sequence_length() const { return shape.sequence_length; }
+  [[nodiscard]] int shard_size(int world_size) const {
+    return sharding.shard_size == 0 ? world_size : sharding.shard_size;
+  }
   [[nodiscard]] std::int64_t passes(int world_size) const { return batch_size / (micro_batch * world_size); }
 };
 

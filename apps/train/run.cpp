@@ -98,7 +98,9 @@ class Run {
     MemoryOptions memory;
     memory.prefetch = options.sharding.prefetch;
     memory.reduces_in_flight = options.sharding.reduces_in_flight;
-    memory.passes = options.passes(model.plan().world_size);
+    const int ranks = model.communicator().size();
+    memory.passes = options.passes(ranks);
+    memory.replicas = ranks / model.plan().world_size;
     memory.unsharded_accumulation = options.sharding.accumulation == Accumulation::unsharded;
     memory.policies = options.sharding.policies;
     memory.optimizer = options.planner.optimizer;
@@ -165,6 +167,7 @@ class Run {
     summary_.verified = options_.verify;
     summary_.parameters = element_count(trainer_.replica().model.spec());
     summary_.world_size = communicator_.size();
+    summary_.shard_size = trainer_.replica().model.plan().world_size;
     summary_.spare_ranks = plan_report_.spare_ranks;
     summary_.replicated_bytes = plan_report_.replicated_bytes;
     summary_.activation_bytes = trainer_.replica().network.activation_bytes();

@@ -54,9 +54,10 @@ std::string to_text(const Summary& s, const Options& options) {
   }
   text += line(
       "memory per rank",
-      fmt::format("{} of weights, gradients and state; full replication needs {} ({:.3f} of that; 1/W is {:.3f})",
+      fmt::format("{} of weights, gradients and state; full replication needs {} ({:.3f} of that; 1/{} is {:.3f})",
                   bytes_text(s.owned_bytes), bytes_text(s.replicated_bytes),
-                  static_cast<double>(s.owned_bytes) / static_cast<double>(s.replicated_bytes), 1.0 / s.world_size));
+                  static_cast<double>(s.owned_bytes) / static_cast<double>(s.replicated_bytes),
+                  s.shard_size, 1.0 / s.shard_size));
   text += line("", fmt::format("{} with unsharded units, buffers and {} of activations", bytes_text(s.peak_bytes),
                                bytes_text(s.activation_bytes)));
   if (s.verified)
@@ -92,6 +93,7 @@ nlohmann::json to_json(const Summary& s) {
       {"parameters", s.parameters},
       {"matrices_orthogonalized", s.matrices},
       {"world_size", s.world_size},
+      {"shard_size", s.shard_size},
       {"spare_ranks", s.spare_ranks},
       {"owned_bytes", s.owned_bytes},
       {"peak_bytes", s.peak_bytes},

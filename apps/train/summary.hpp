@@ -22,6 +22,7 @@ struct Summary {
   std::int64_t parameters = 0;
   std::int64_t matrices = 0;  ///< orthogonalized per step
   int world_size = 1;
+  int shard_size = 1;
   std::int64_t owned_bytes = 0;  ///< largest rank: weights, gradients, optimizer state
   std::int64_t peak_bytes = 0;   ///< largest rank: everything resident
   std::int64_t activation_bytes = 0;

@@ -23,7 +23,7 @@ double seconds_since(Clock::time_point start) {
 Plan plan_for(const Options& options, int world_size) {
   const ModelSpec model = transformer_model(options.shape);
   return options.strategy == Strategy::ddp ? make_replicated_plan(model, world_size)
-                                           : make_plan(model, world_size, options.planner);
+                                           : make_plan(model, options.shard_size(world_size), options.planner);
 }
 
 }  // namespace
@@ -37,6 +37,7 @@ Trainer::Trainer(Communicator& communicator, const Options& options, const Data&
     reference_communicator_ = std::make_unique<Communicator>(mpi::duplicate(communicator));
     Options replicated = options_;
     replicated.strategy = Strategy::ddp;
+    replicated.sharding.shard_size = 0;
     reference_ =
         std::make_unique<Replica>(*reference_communicator_, replicated, plan_for(replicated, communicator.size()));
   }
@@ -121,7 +122,8 @@ StepMetrics Trainer::step() {
 
 void Trainer::check_matrices(const StepMetrics& metrics) const {
   if (metrics.skipped || metrics.failed > 0 || options_.optimizer.matrices != MatrixOptimizer::muon) return;
-  const std::int64_t copies = replica_->model.plan().replicated ? communicator_.size() : 1;
+  const Plan& plan = replica_->model.plan();
+  const std::int64_t copies = plan.replicated ? communicator_.size() : communicator_.size() / plan.world_size;
   const std::int64_t expected = copies * matrix_count(replica_->model.spec());
   if (metrics.matrices != expected) {
     throw ContractError(

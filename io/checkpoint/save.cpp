@@ -75,7 +75,7 @@ std::vector<const ParameterSpec*> parameters_without_elements(const ModelSpec& m
 
 ManifestPart write_rank(const std::string& folder, const ShardedModel& model, Optimizer& optimizer) {
   const int rank = model.communicator().rank();
-  if (model.plan().replicated && rank != 0) return {};
+  if (rank > 0 && (model.plan().replicated || rank >= model.plan().world_size)) return {};  // others hold the same
   const auto tensors = local_tensors(model, optimizer);
   // Nobody holds them, but they are in the model: rank 0 writes them, for readers that expect every name.
   const auto empty = rank == 0 ? parameters_without_elements(model.spec()) : std::vector<const ParameterSpec*>();

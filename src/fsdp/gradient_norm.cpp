@@ -109,7 +109,7 @@ GradientNorm gradient_norm(ShardedModel& model, std::int64_t failures) {
   GradientNorm result;
   Communicator& communicator = model.communicator();
   double square = 0;
-  if (model.plan().replicated || communicator.size() == 1) {
+  if (model.plan().replicated || model.plan().world_size == 1) {
     // Every rank holds everything: the same bits without asking anyone. `fold` per parameter, then over parameters.
     square = fold(mine);
     result.failures = failures;
@@ -117,8 +117,11 @@ GradientNorm gradient_norm(ShardedModel& model, std::int64_t failures) {
     mine.push_back(static_cast<double>(failures));
     const auto parts =
         communicator.all_gather(Purpose::clip, std::as_bytes(std::span(mine)), {"norm exchange", "", "step"});
+    // Every shard group has the same, so one is enough.
+    const RankGroup group = model.shard_group();
     std::vector<std::vector<double>> contributions;
-    for (const auto& part : parts) {
+    for (int member = 0; member < group.size; ++member) {
+      const auto& part = parts[static_cast<std::size_t>(group.first + member)];
       std::vector<double> values(part.size() / sizeof(double));
       std::memcpy(values.data(), part.data(), part.size());
       result.failures += static_cast<std::int64_t>(values.back());

@@ -60,6 +60,8 @@ struct ShardedModel::Implementation {
   /// In the first step: all ranks must be about to issue the same operation (CommunicationError that names both).
   void announce(const char* operation, std::size_t unit, const char* phase);
   [[nodiscard]] Unit& at(std::size_t unit);
+  /// Rank of the plan.
+  [[nodiscard]] int member() const { return communicator.rank() - group.first; }
   /// The shards are whole units on this rank.
   [[nodiscard]] bool whole_here() const { return plan.replicated || plan.world_size == 1; }
   /// The shard is also what is computed with.
@@ -71,7 +73,8 @@ struct ShardedModel::Implementation {
   ModelSpec model;
   Plan plan;
   ShardedModelOptions options;
-  Topology topology;
+  RankGroup group;    ///< this rank's shard group
+  Topology topology;  ///< of it
   std::vector<Unit> units;
   std::vector<Tensor<float>> slots;
   std::vector<std::int64_t> slot_occupant;  ///< unit, or -1

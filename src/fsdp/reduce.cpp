@@ -59,7 +59,7 @@ UnitTensors<float>& ShardedModel::Implementation::gradients(std::size_t index) {
 
 /// Of a replicated plan: this rank's part of the sums, in the gradient that all ranks hold.
 TensorView<float> ShardedModel::Implementation::own_chunk(const Unit& unit) const {
-  const Interval chunk = unit.reduce.table.intervals[static_cast<std::size_t>(communicator.rank())][0];
+  const Interval chunk = unit.reduce.table.intervals[static_cast<std::size_t>(member())][0];
   return slice(unit.gradient_shard, chunk.begin, chunk.size());
 }
 
@@ -88,7 +88,7 @@ void ShardedModel::Implementation::reduce(std::size_t index) {
                                     : shared_sums[static_cast<std::size_t>(reduces_issued++) % shared_sums.size()];
     unit.reducing =
         matrixfsdp::reduce(communicator, unit.reduce, {pass == 0 || accumulate_locally, last}, unit.gradient_buffer,
-                           slice(sums, 0, running_sum_elements(unit.reduce, communicator.rank())),
+                           slice(sums, 0, running_sum_elements(unit.reduce, member())),
                            plan.replicated ? own_chunk(unit) : whole, {"reduce", unit.name, "backward"});
     reducing.push_back(index);
     if (options.reduces_in_flight == 0) retire_oldest_reduce();

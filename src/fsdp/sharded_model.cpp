@@ -15,10 +15,16 @@ namespace matrixfsdp {
 ShardedModel::Implementation::Implementation(Communicator& communicator_, ModelSpec model_, Plan plan_,
                                              const ShardedModelOptions& options_)
     : communicator(communicator_), model(std::move(model_)), plan(std::move(plan_)), options(options_) {
-  if (plan.world_size != communicator.size()) {
-    throw ContractError(
-        fmt::format("plan for W = {}: the communicator has {} ranks", plan.world_size, communicator.size()));
+  const int ranks = communicator.size();
+  group.size = options.shard_size == 0 ? ranks : options.shard_size;
+  if (group.size < 1 || ranks % group.size != 0 || (plan.replicated && group.size != ranks)) {
+    throw ContractError(fmt::format("shard size {}: expected {}", options.shard_size,
+                                    plan.replicated ? "0, because the plan is replicated"
+                                                    : fmt::format("0, or one that divides {} ranks", ranks)));
   }
+  group.first = communicator.rank() / group.size * group.size;
+  if (plan.world_size != group.size)
+    throw ContractError(fmt::format("plan for W = {}: a shard group has {} ranks", plan.world_size, group.size));
   if (options.prefetch < 0) throw ContractError(fmt::format("prefetch {}: expected 0 or more", options.prefetch));
   if (options.reduces_in_flight < 0) {
     throw ContractError(fmt::format("{} reduces in flight: expected 0 or more", options.reduces_in_flight));
@@ -32,15 +38,15 @@ ShardedModel::Implementation::Implementation(Communicator& communicator_, ModelS
   for (const UnitPolicy& policy : resolve(options.policies, model))
     dtypes.push_back(fmt::format("{}/{}", name_of(policy.param_dtype), name_of(policy.reduce_dtype)));
   const std::string settings =
-      fmt::format("prefetch {}, reduces in flight {}, passes {}, accumulation {}, collective {}, seed {}, dtypes {}",
-                  options.prefetch, options.reduces_in_flight, options.passes, static_cast<int>(options.accumulation),
+      fmt::format("prefetch {}, reduces in flight {}, shard size {}, passes {}, accumulation {}, collective {}, seed {}, dtypes {}",
+                  options.prefetch, options.reduces_in_flight, group.size, options.passes, static_cast<int>(options.accumulation),
                   name_of(options.collective), options.seed, fmt::join(dtypes, " "));
   require_equal(communicator, stream_of(settings), "model options (hash)");
-  if (plan.world_size == 1) options.reduces_in_flight = 0;  // they are complete at once
-  topology = mpi::topology_of(communicator);
+  if (communicator.size() == 1) options.reduces_in_flight = 0;  // they are complete at once
+  topology = topology_of(mpi::topology_of(communicator), group);
   allocate();
   initialize_weights();
-  if (options.progress_thread && plan.world_size > 1 && ProgressThread::available()) progress.emplace(communicator);
+  if (options.progress_thread && communicator.size() > 1 && ProgressThread::available()) progress.emplace(communicator);
 }
 
 Unit& ShardedModel::Implementation::at(std::size_t unit) {
@@ -51,7 +57,7 @@ Unit& ShardedModel::Implementation::at(std::size_t unit) {
 }
 
 void ShardedModel::Implementation::announce(const char* operation, std::size_t unit, const char* phase) {
-  if (step > 1 || plan.world_size == 1) return;
+  if (step > 1 || communicator.size() == 1) return;
   const std::string mine = fmt::format("{} of unit {} ({})", operation, units[unit].name, phase);
   const auto all = communicator.all_gather(Purpose::other, std::as_bytes(std::span(mine)),
                                            {"first-step sequence check", units[unit].name, phase});
@@ -78,6 +84,9 @@ const Plan& ShardedModel::plan() const {
 }
 Communicator& ShardedModel::communicator() const {
   return implementation_->communicator;
+}
+RankGroup ShardedModel::shard_group() const {
+  return implementation_->group;
 }
 std::size_t ShardedModel::unit_count() const {
   return implementation_->units.size();

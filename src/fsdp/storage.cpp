@@ -16,7 +16,7 @@ UnitTensors<float> parameter_tensors(const UnitSpec& spec, const MatrixShard& sh
 }
 
 void ShardedModel::Implementation::allocate() {
-  const int rank = communicator.rank();
+  const int rank = member();
   const int ranks = plan.world_size;
   const std::int64_t exchanges = options.accumulation == Accumulation::chunks ? options.passes : 1;
   const std::vector<UnitPolicy> policies = resolve(options.policies, model);
@@ -30,8 +30,10 @@ void ShardedModel::Implementation::allocate() {
     if (!whole_here()) {
       unit.unshard = prepare_unshard(options.collective, segment_table(layout.weights), topology, rank, exchange_block,
                                      unit.policy.param_dtype);
+      unit.unshard.first_rank = group.first;
     }
     unit.reduce = prepare_reduce(plan, u, exchanges, unit.policy.reduce_dtype);
+    unit.reduce.replicas = communicator.size() / group.size;
     if (plan.replicated) {
       unit.gradient_chunks =
           prepare_unshard(options.collective, even_table(layout.gradients.size, ranks), topology, rank);
@@ -119,7 +121,7 @@ std::int64_t shard_position(const MatrixShard& shard, int rank, std::int64_t off
 }  // namespace
 
 void ShardedModel::Implementation::make_views() {
-  const int rank = communicator.rank();
+  const int rank = member();
   for (std::size_t u = 0; u < units.size(); ++u) {
     Unit& unit = units[u];
     const UnitSpec& spec = model.units[u];
@@ -166,7 +168,7 @@ MemoryUse ShardedModel::Implementation::memory() const {
     use.weights += bytes_of(unit.weight_shard);
     use.gradients += bytes_of(unit.gradient_shard);
     use.running_sums += bytes_of(unit.running_sums);
-    use.staging_peak = std::max(use.staging_peak, reduce_staging_bytes(unit.reduce, communicator.rank()));
+    use.staging_peak = std::max(use.staging_peak, reduce_staging_bytes(unit.reduce, member()));
   }
   use.staging_peak *= static_cast<std::int64_t>(shared_sums.size());
   for (const auto& storage : slots)

@@ -55,7 +55,7 @@ std::vector<std::int64_t> window_bytes(const ModelSpec& model, const Plan& plan,
       sums[static_cast<std::size_t>(rank)].add(reduce, rank);
   }
   std::int64_t elements = kept_weights.sum + std::min(options.prefetch + 1, weights.count) * weights.largest;
-  const std::int64_t in_flight = plan.world_size > 1 ? options.reduces_in_flight : 0;
+  const std::int64_t in_flight = plan.world_size * options.replicas > 1 ? options.reduces_in_flight : 0;
   const std::int64_t buffers = std::min(in_flight + 1, gradients.count);
   elements += kept_gradients.sum + (options.unsharded_accumulation ? gradients.sum : buffers * gradients.largest);
   const std::int64_t reduces = std::max<std::int64_t>(1, in_flight);

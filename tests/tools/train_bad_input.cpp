@@ -32,6 +32,10 @@ const std::vector<BadInput>& bad_inputs() {
   static const std::vector<BadInput> all = {
       {"unknown_option", {"--data", "FOLDER/text", "--learning-rat", "1"}, {"--learning-rat"}},
       {"unknown_value", {"--data", "FOLDER/text", "--planner", "best"}, {"best", "balanced"}},
+      {"shard_size", {"--data", "FOLDER/text", "--shard-size", "5"}, {"--shard-size", "5", "divides"}},
+      {"shard_size_of_ddp",
+       {"--data", "FOLDER/text", "--strategy", "ddp", "--shard-size", "1"},
+       {"--shard-size", "1", "ddp"}},
       {"unknown_collective", {"--data", "FOLDER/text", "--collective", "ring"}, {"ring", "chain"}},
       {"unknown_param_dtype",
        {"--data", "FOLDER/text", "--param-dtype", "float16"},

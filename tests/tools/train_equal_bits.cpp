@@ -67,6 +67,14 @@ TEST_P(EqualBits, any_world_size_policy_and_strategy) {
   for (const std::string way : {"direct", "chain", "tree", "hierarchical", "padded", "allgatherv"}) {
     EXPECT_EQ(losses(folder, way, 3, {"--model", model, "--collective", way}), reference) << way;
   }
+  for (const std::string size : {"1", "2"}) {
+    EXPECT_EQ(losses(folder, "shard-size-" + size, 4, {"--model", model, "--shard-size", size}), reference) << size;
+  }
+  for (const std::string progress : {"thread", "poll"}) {
+    EXPECT_EQ(losses(folder, progress, 3, {"--model", model, "--reduces-in-flight", "2", "--progress", progress}),
+              reference)
+        << progress;
+  }
   EXPECT_EQ(losses(folder, "recompute", 2, {"--model", model, "--recompute", "--prefetch", "0"}), reference);
   // A different order of summation must show, or the comparisons above could not fail.
   EXPECT_NE(losses(folder, "unsharded", 2, {"--model", model, "--accumulate", "unsharded"}), reference);

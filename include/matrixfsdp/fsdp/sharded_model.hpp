@@ -10,6 +10,7 @@
 #include <matrixfsdp/parameter/parameter_view.hpp>
 #include <matrixfsdp/plan/collective.hpp>
 #include <matrixfsdp/plan/plan.hpp>
+#include <matrixfsdp/plan/topology.hpp>
 #include <matrixfsdp/plan/unit_policy.hpp>
 
 namespace matrixfsdp {
@@ -33,6 +34,10 @@ struct ShardedModelOptions {
       1;                        ///< reduces under way while the rank computes on, each with a gradient buffer; 0: none
   bool progress_thread = true;  ///< a thread moves what is under way, where ProgressThread::available; else poll() does
   Accumulation accumulation = Accumulation::chunks;
+  /// Ranks of a shard group (hybrid sharding): each group of neighbouring ranks holds the whole model, its plan is for
+  /// so many ranks, and unshard stays inside it. 0: all ranks are one group. Every rank's micro-batch counts, so the bits
+  /// of a run do not depend on it.
+  int shard_size = 0;
   std::int64_t passes = 1;  ///< per step; fixed, so that running sums are allocated once
   CollectiveAlgorithm collective = CollectiveAlgorithm::scatter;  ///< of unshard; the bits do not depend on it
   std::uint64_t seed = 1;                                         ///< of the initial weights
@@ -83,7 +88,8 @@ struct TransferTimes {
 /// even then, because the shards, which the optimizer and checkpoints see, keep the float32 master weights.
 class ShardedModel {
  public:
-  /// Collective. Throws ContractError unless the plan is for as many ranks as the communicator has, prefetch >= 0 and
+  /// Collective. Throws ContractError unless the plan is for as many ranks as a shard group has, and these divide the
+  /// communicator's (a replicated plan: are all of them), prefetch >= 0 and
   /// passes >= 1; InputError for an invalid model or a policy of a unit that it does not have, ContractError for a
   /// plan that does not fit it (see validate of both), or a dtype that cannot travel. Compares hashes of model, plan
   /// and options across ranks (CommunicationError that names what differs), allocates, and fills the initial weights
@@ -97,6 +103,8 @@ class ShardedModel {
   [[nodiscard]] const ModelSpec& spec() const;
   [[nodiscard]] const Plan& plan() const;
   [[nodiscard]] Communicator& communicator() const;
+  /// This rank's: the ranks of the plan. All of the communicator's unless shard_size says otherwise.
+  [[nodiscard]] RankGroup shard_group() const;
   [[nodiscard]] std::size_t unit_count() const;
 
   /// Makes the unit's weights available and counts one use; starts prefetching the next units of `phase`. Throws
@@ -161,7 +169,7 @@ class ShardedModel {
 struct GradientNorm {
   double norm = 0;            ///< NaN or infinity when any gradient is not finite
   bool finite = true;         ///< the one decision for all ranks: skip the step when false
-  std::int64_t failures = 0;  ///< sum over ranks
+  std::int64_t failures = 0;  ///< sum over the ranks of a shard group
 };
 /// Collective. Throws ContractError before the last unit of the last pass has been reduced, and CommunicationError as
 /// Communicator::all_gather does.
