@@ -58,8 +58,8 @@ void apply_setting(const std::string& text, const std::string& setting, UnitPoli
 
 std::string unit_policy_help() {
   return fmt::format(
-      "Of one unit (root, block.0, ...), as NAME:KEY=VALUE,KEY=VALUE with keys {}; other keys are those of the whole "
-      "model, and the option may be repeated. --unit-policy root:param-dtype=float32 keeps embeddings and head exact",
+      "For one unit (root, block.0, ...), NAME:KEY=VALUE,... with the keys {}; keys that are not given are the whole "
+      "model's. May be repeated. Example: root:param-dtype=float32 computes with exact embeddings and norms",
       known_keys());
 }
 

@@ -51,7 +51,7 @@ struct MemoryUse {
   std::int64_t unsharded = 0;  ///< storage of unsharded units
   std::int64_t gradient_buffers = 0;
   std::int64_t running_sums = 0;
-  std::int64_t staging_peak = 0;  ///< of all reduces that may be under way
+  std::int64_t staging_peak = 0;  ///< of all reduces that may be under way, as gradients travel
   [[nodiscard]] std::int64_t total() const {
     return weights + gradients + unsharded + gradient_buffers + running_sums + staging_peak;
   }
