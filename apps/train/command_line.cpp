@@ -190,9 +190,10 @@ void add_parallel_options(OptionReader& reader, Options& options, std::int64_t& 
                 "chunks",
                 {{"chunks", [&options] { options.sharding.accumulation = Accumulation::chunks; }},
                  {"unsharded", [&options] { options.sharding.accumulation = Accumulation::unsharded; }}});
-  reader.integer("--shard-size", shard_size, 0,
-                 "Ranks of a shard group: each group of neighbouring ranks (a node's, say) holds the whole model, so that "
-                 "units are unsharded inside it; 0: all ranks are one group");
+  reader.integer(
+      "--shard-size", shard_size, 0,
+      "Ranks of a shard group: each group of neighbouring ranks (a node's, say) holds the whole model, so that "
+      "units are unsharded inside it; 0: all ranks are one group");
   reader.integer("--threads", threads, 1, "Threads of each rank (BLAS and Kokkos); the bits of a run depend on it");
   reader.real("--timeout", options.timeout_seconds, 0.1, 1e6, "Seconds until a wait for another rank ends the job");
 }
@@ -207,6 +208,11 @@ void add_precision_options(OptionReader& reader, CLI::App& app, Options& options
   reader.text("--reduce-dtype",
               "What gradients travel as: float32, or bfloat16 for half the bytes, each rounded once; sums are float32",
               "float32", [&all](const std::string& value) { all.reduce_dtype = parse_wire("--reduce-dtype", value); });
+  reader.text("--reshard",
+              "Whether a unit's weights are given up after forward. yes; no: backward unshards nothing, and memory is "
+              "that of the whole model; RANKS: so many neighbouring ranks keep a copy together, and backward unshards "
+              "among them",
+              "yes", [&all](const std::string& value) { all.reshard_to = parse_reshard("--reshard", value); });
   app.add_option("--unit-policy", unit_policies, unit_policy_help())->allow_extra_args(false);
 }
 

@@ -16,7 +16,8 @@ void validate(const Options& options, int world_size) {
   }
   const int shard_size = options.shard_size(world_size);
   if (world_size % shard_size != 0) {
-    throw InputError(fmt::format("--shard-size {}: expected 0, or one that divides the {} ranks", shard_size, world_size));
+    throw InputError(
+        fmt::format("--shard-size {}: expected 0, or one that divides the {} ranks", shard_size, world_size));
   }
   if (options.strategy == Strategy::ddp && shard_size != world_size)
     throw InputError(fmt::format("--shard-size {}: expected 0 with --strategy ddp, which shards nothing", shard_size));
@@ -59,6 +60,7 @@ nlohmann::json to_json(const Options& options) {
       {"collective", name_of(options.sharding.collective)},
       {"accumulate", options.sharding.accumulation == Accumulation::chunks ? "chunks" : "unsharded"},
       {"param_dtype", name_of(options.sharding.policies.all.param_dtype)},
+      {"reshard_to", options.sharding.policies.all.reshard_to},
       {"reduce_dtype", name_of(options.sharding.policies.all.reduce_dtype)},
       {"unit_policies", to_json(options.sharding.policies)},
       {"optimizer", options.optimizer.matrices == MatrixOptimizer::muon ? "muon" : "adamw"},

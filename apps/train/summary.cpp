@@ -52,12 +52,12 @@ std::string to_text(const Summary& s, const Options& options) {
              fmt::format("per step: unshard {}, reduce {}, norm {}", bytes_text(s.bytes_per_step[Purpose::unshard]),
                          bytes_text(s.bytes_per_step[Purpose::reduce]), bytes_text(s.bytes_per_step[Purpose::clip])));
   }
-  text += line(
-      "memory per rank",
-      fmt::format("{} of weights, gradients and state; full replication needs {} ({:.3f} of that; 1/{} is {:.3f})",
-                  bytes_text(s.owned_bytes), bytes_text(s.replicated_bytes),
-                  static_cast<double>(s.owned_bytes) / static_cast<double>(s.replicated_bytes),
-                  s.shard_size, 1.0 / s.shard_size));
+  text +=
+      line("memory per rank",
+           fmt::format("{} of weights, gradients and state; full replication needs {} ({:.3f} of that; 1/{} is {:.3f})",
+                       bytes_text(s.owned_bytes), bytes_text(s.replicated_bytes),
+                       static_cast<double>(s.owned_bytes) / static_cast<double>(s.replicated_bytes), s.shard_size,
+                       1.0 / s.shard_size));
   text += line("", fmt::format("{} with unsharded units, buffers and {} of activations", bytes_text(s.peak_bytes),
                                bytes_text(s.activation_bytes)));
   if (s.verified)

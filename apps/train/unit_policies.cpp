@@ -1,6 +1,7 @@
 #include "apps/train/unit_policies.hpp"
 
 #include <array>
+#include <charconv>
 #include <functional>
 #include <string_view>
 
@@ -30,6 +31,14 @@ const std::array keys{
           policy.reduce_dtype = parse_wire(name, value);
         },
         [](const UnitPolicy& policy) { return std::string(name_of(policy.reduce_dtype)); }},
+    Key{"reshard", "yes|no|RANKS",
+        [](UnitPolicy& policy, const std::string& name, const std::string& value) {
+          policy.reshard_to = parse_reshard(name, value);
+        },
+        [](const UnitPolicy& policy) {
+          if (policy.reshard_to == 0) return std::string("yes");
+          return policy.reshard_to == 1 ? std::string("no") : std::to_string(policy.reshard_to);
+        }},
 };
 
 /// "param-dtype=float32|bfloat16, reduce-dtype=..."
@@ -67,6 +76,15 @@ DType parse_wire(const std::string& name, const std::string& value) {
   if (value == name_of(DType::float32)) return DType::float32;
   if (value == name_of(DType::bfloat16)) return DType::bfloat16;
   throw InputError(fmt::format("{} '{}': expected float32 or bfloat16", name, value));
+}
+
+std::int64_t parse_reshard(const std::string& name, const std::string& value) {
+  if (value == "yes") return 0;
+  if (value == "no") return 1;
+  std::int64_t ranks = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), ranks);
+  if (error == std::errc() && end == value.data() + value.size() && ranks > 1 && ranks <= 1'000'000) return ranks;
+  throw InputError(fmt::format("{} '{}': expected yes, no, or 2 or more ranks", name, value));
 }
 
 void add_unit_policies(const std::vector<std::string>& texts, UnitPolicies& policies) {

@@ -20,6 +20,10 @@ void add_unit_policies(const std::vector<std::string>& texts, UnitPolicies& poli
 /// "float32" or "bfloat16" of the option `name`; InputError for anything else.
 DType parse_wire(const std::string& name, const std::string& value);
 
+/// UnitPolicy::reshard_to of the option `name`: "yes" (0), "no" (1), or a number of ranks from 2 on; InputError for
+/// anything else.
+std::int64_t parse_reshard(const std::string& name, const std::string& value);
+
 /// Of the policies by unit: every key and value, by name.
 nlohmann::json to_json(const UnitPolicies& policies);
 

@@ -25,6 +25,7 @@ struct ShardedModel::Implementation {
   // storage.cpp: what is allocated, once, by the constructor
   void allocate();
   void allocate_storage();
+  void allocate_held();
   void allocate_gradient_buffers();
   void make_views();
   [[nodiscard]] MemoryUse memory() const;
@@ -37,6 +38,7 @@ struct ShardedModel::Implementation {
   void reshard(std::size_t index);
   void start_unshard(std::size_t index, Phase phase);
   void finish_unshard(std::size_t index);
+  void hold(Unit& unit);
   void prefetch_after(std::size_t index, Phase phase);
   void set_prefetch(std::size_t index, Phase phase, std::vector<std::size_t> next);
   [[nodiscard]] bool can_take_slot(const Unit& unit) const;
@@ -64,6 +66,10 @@ struct ShardedModel::Implementation {
   [[nodiscard]] int member() const { return communicator.rank() - group.first; }
   /// The shards are whole units on this rank.
   [[nodiscard]] bool whole_here() const { return plan.replicated || plan.world_size == 1; }
+  /// The unit has storage of its own, and stays from forward to backward.
+  [[nodiscard]] bool is_kept(std::size_t unit) const {
+    return model.units[unit].keep || units[unit].policy.reshard_to == 1;
+  }
   /// The shard is also what is computed with.
   [[nodiscard]] bool is_resident(const Unit& unit) const {
     return whole_here() && unit.policy.param_dtype == DType::float32;

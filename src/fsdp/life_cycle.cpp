@@ -25,6 +25,7 @@ void ShardedModel::Implementation::unshard(std::size_t index, Phase phase) {
   }
   if (unit.state == UnitState::unsharding) finish_unshard(index);
   ++unit.uses;
+  if (phase == Phase::forward) hold(unit);
   prefetch_after(index, phase);
 }
 
@@ -32,6 +33,15 @@ void ShardedModel::Implementation::reshard(std::size_t index) {
   Unit& unit = at(index);
   if (unit.uses == 0) throw ContractError(fmt::format("reshard of unit {}: expected an unsharded unit", unit.name));
   if (--unit.uses == 0) unit.state = UnitState::sharded;
+}
+
+/// For backward, which unshards from the parts that neighbouring ranks hold.
+void ShardedModel::Implementation::hold(Unit& unit) {
+  if (unit.policy.reshard_to <= 1 || unit.held_current) return;
+  const auto& table = unit.unshard_held.table;
+  const auto part = table.intervals[static_cast<std::size_t>(communicator.rank() - unit.unshard_held.first_rank)][0];
+  Kokkos::deep_copy(slice(unit.held, 0, part.size()), slice(unit.storage, part.begin, part.size()));
+  unit.held_current = true;
 }
 
 bool ShardedModel::Implementation::can_take_slot(const Unit& unit) const {
@@ -68,8 +78,10 @@ void ShardedModel::Implementation::start_unshard(std::size_t index, Phase phase)
     round_through_words(shard, unit.storage);
   } else {
     announce("unshard", index, name_of(phase));
-    unit.unsharding = gather(communicator, Purpose::unshard, unit.unshard, shard, unit.storage,
-                             {"unshard", unit.name, name_of(phase)});
+    const bool held = phase == Phase::backward && unit.held_current;
+    unit.unsharding = gather(communicator, Purpose::unshard, held ? unit.unshard_held : unit.unshard,
+                             held ? slice(unit.held, 0, static_cast<std::int64_t>(unit.held.size())) : shard,
+                             unit.storage, {"unshard", unit.name, name_of(phase)});
   }
   unit.state = UnitState::unsharding;
 }
@@ -126,6 +138,7 @@ void ShardedModel::Implementation::weights_changed() {
     if (unit.state == UnitState::unsharding) wait(unit.unsharding, times.unshard_under_way, times.unshard_waited);
     unit.state = UnitState::sharded;
     unit.current = is_resident(unit);
+    unit.held_current = false;
   }
 }
 
@@ -149,7 +162,7 @@ ShardedModel::Implementation::~Implementation() {
   for (const auto* more : {&kept_storage, &gradient_storage, &shared_sums})
     storage->insert(storage->end(), more->begin(), more->end());
   for (const Unit& unit : units) {
-    for (const auto* more : {&unit.weight_shard, &unit.gradient_shard, &unit.running_sums})
+    for (const auto* more : {&unit.weight_shard, &unit.held, &unit.gradient_shard, &unit.running_sums})
       storage->push_back(*more);
   }
 }

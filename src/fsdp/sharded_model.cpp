@@ -18,9 +18,9 @@ ShardedModel::Implementation::Implementation(Communicator& communicator_, ModelS
   const int ranks = communicator.size();
   group.size = options.shard_size == 0 ? ranks : options.shard_size;
   if (group.size < 1 || ranks % group.size != 0 || (plan.replicated && group.size != ranks)) {
-    throw ContractError(fmt::format("shard size {}: expected {}", options.shard_size,
-                                    plan.replicated ? "0, because the plan is replicated"
-                                                    : fmt::format("0, or one that divides {} ranks", ranks)));
+    throw ContractError(fmt::format(
+        "shard size {}: expected {}", options.shard_size,
+        plan.replicated ? "0, because the plan is replicated" : fmt::format("0, or one that divides {} ranks", ranks)));
   }
   group.first = communicator.rank() / group.size * group.size;
   if (plan.world_size != group.size)
@@ -34,13 +34,15 @@ ShardedModel::Implementation::Implementation(Communicator& communicator_, ModelS
   validate(model, plan);
   require_equal(communicator, hash_of(model), "model specification (hash)");
   require_equal(communicator, hash_of(plan), "plan (hash)");
-  std::vector<std::string> dtypes;
-  for (const UnitPolicy& policy : resolve(options.policies, model))
-    dtypes.push_back(fmt::format("{}/{}", name_of(policy.param_dtype), name_of(policy.reduce_dtype)));
-  const std::string settings =
-      fmt::format("prefetch {}, reduces in flight {}, shard size {}, passes {}, accumulation {}, collective {}, seed {}, dtypes {}",
-                  options.prefetch, options.reduces_in_flight, group.size, options.passes, static_cast<int>(options.accumulation),
-                  name_of(options.collective), options.seed, fmt::join(dtypes, " "));
+  std::vector<std::string> policies;
+  for (const UnitPolicy& policy : resolve(options.policies, model, group.size))
+    policies.push_back(
+        fmt::format("{}/{}/{}", name_of(policy.param_dtype), name_of(policy.reduce_dtype), policy.reshard_to));
+  const std::string settings = fmt::format(
+      "prefetch {}, reduces in flight {}, shard size {}, passes {}, accumulation {}, collective {}, seed {}, policies "
+      "{}",
+      options.prefetch, options.reduces_in_flight, group.size, options.passes, static_cast<int>(options.accumulation),
+      name_of(options.collective), options.seed, fmt::join(policies, " "));
   require_equal(communicator, stream_of(settings), "model options (hash)");
   if (communicator.size() == 1) options.reduces_in_flight = 0;  // they are complete at once
   topology = topology_of(mpi::topology_of(communicator), group);

@@ -19,7 +19,7 @@ void ShardedModel::Implementation::allocate() {
   const int rank = member();
   const int ranks = plan.world_size;
   const std::int64_t exchanges = options.accumulation == Accumulation::chunks ? options.passes : 1;
-  const std::vector<UnitPolicy> policies = resolve(options.policies, model);
+  const std::vector<UnitPolicy> policies = resolve(options.policies, model, group.size);
   std::int64_t most_sums = 0;
   units.resize(model.units.size());
   for (std::size_t u = 0; u < units.size(); ++u) {
@@ -49,6 +49,7 @@ void ShardedModel::Implementation::allocate() {
   for (std::int64_t i = 0; i < std::max<std::int64_t>(1, options.reduces_in_flight); ++i)
     shared_sums.push_back(make_tensor<float>("running sums", exchanges == 1 ? most_sums : 0));
   allocate_storage();
+  allocate_held();
   allocate_gradient_buffers();
   make_views();
 }
@@ -57,7 +58,7 @@ void ShardedModel::Implementation::allocate_storage() {
   std::int64_t recycled = 0;
   std::int64_t largest = 0;
   for (std::size_t u = 0; u < units.size(); ++u) {
-    if (model.units[u].keep || is_resident(units[u])) continue;
+    if (is_kept(u) || is_resident(units[u])) continue;
     ++recycled;
     largest = std::max(largest, plan.units[u].weights.size);
   }
@@ -72,7 +73,7 @@ void ShardedModel::Implementation::allocate_storage() {
     if (is_resident(unit)) {
       unit.storage = slice(unit.weight_shard, 0, plan.units[u].weights.size);
       unit.current = true;
-    } else if (model.units[u].keep) {
+    } else if (is_kept(u)) {
       kept_storage.push_back(make_tensor<float>(unit.name + " unsharded", plan.units[u].weights.size));
       unit.storage = slice(kept_storage.back(), 0, plan.units[u].weights.size);
     } else {
@@ -80,6 +81,20 @@ void ShardedModel::Implementation::allocate_storage() {
       unit.storage = slice(slots[static_cast<std::size_t>(unit.slot)], 0, plan.units[u].weights.size);
     }
     unit.weights = parameter_tensors(model.units[u], plan.units[u].weights, unit.storage);
+  }
+}
+
+void ShardedModel::Implementation::allocate_held() {
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    Unit& unit = units[u];
+    const int holders = static_cast<int>(unit.policy.reshard_to);
+    if (holders <= 1) continue;
+    const SegmentTable table = even_table(plan.units[u].weights.size, holders);
+    const int first = member() / holders * holders;
+    unit.unshard_held = prepare_unshard(options.collective, table, topology_of(topology, {first, holders}),
+                                        member() - first, exchange_block, unit.policy.param_dtype);
+    unit.unshard_held.first_rank = group.first + first;
+    unit.held = make_tensor<float>(unit.name + " held", table.shard_size(member() - first));
   }
 }
 
@@ -168,6 +183,7 @@ MemoryUse ShardedModel::Implementation::memory() const {
     use.weights += bytes_of(unit.weight_shard);
     use.gradients += bytes_of(unit.gradient_shard);
     use.running_sums += bytes_of(unit.running_sums);
+    use.held += bytes_of(unit.held);
     use.staging_peak = std::max(use.staging_peak, reduce_staging_bytes(unit.reduce, member()));
   }
   use.staging_peak *= static_cast<std::int64_t>(shared_sums.size());

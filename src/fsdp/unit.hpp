@@ -19,6 +19,8 @@ struct Unit {
   Reduce reduce;            ///< of the gradients
   Unshard gradient_chunks;  ///< of the sums of a replicated plan, from their chunks to every rank
 
+  Unshard unshard_held;  ///< of the weights, from the ranks that hold them from forward to backward
+
   Tensor<float> weight_shard;    ///< this rank's segments (the whole unit where whole_here()), float32
   Tensor<float> gradient_shard;  ///< likewise, trainable parameters only
   Tensor<float> running_sums;    ///< of others' elements that this rank sums, from pass to pass
@@ -27,7 +29,9 @@ struct Unit {
   int slot = -1;              ///< -1: storage of its own
   UnitTensors<float> weights;
   UnitState state = UnitState::sharded;
-  bool current = false;  ///< storage holds today's weights, whether or not the unit is in use
+  Tensor<float> held;         ///< this rank's part of them
+  bool held_current = false;  ///< it is of today's weights
+  bool current = false;       ///< storage holds today's weights, whether or not the unit is in use
   int uses = 0;
   Request unsharding;
 

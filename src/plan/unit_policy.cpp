@@ -10,7 +10,7 @@
 
 namespace matrixfsdp {
 
-std::vector<UnitPolicy> resolve(const UnitPolicies& policies, const ModelSpec& model) {
+std::vector<UnitPolicy> resolve(const UnitPolicies& policies, const ModelSpec& model, int group_size) {
   std::vector<std::string> names;
   names.reserve(model.units.size());
   for (const UnitSpec& unit : model.units)
@@ -26,6 +26,13 @@ std::vector<UnitPolicy> resolve(const UnitPolicies& policies, const ModelSpec& m
     resolved.push_back(own == policies.by_unit.end() ? policies.all : own->second);
     detail::require_wire(resolved.back().param_dtype, "param dtype");
     detail::require_wire(resolved.back().reduce_dtype, "reduce dtype");
+    const std::int64_t holders = resolved.back().reshard_to;
+    if (holders < 0 || (holders > 0 && group_size % holders != 0)) {
+      throw InputError(
+          fmt::format("policy of unit '{}': reshard to {} ranks: expected 0, or a divisor of the {} of a "
+                      "shard group",
+                      name, holders, group_size));
+    }
   }
   return resolved;
 }

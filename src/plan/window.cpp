@@ -41,18 +41,25 @@ std::vector<std::int64_t> window_bytes(const ModelSpec& model, const Plan& plan,
   Extent kept_weights;
   Extent gradients;
   Extent kept_gradients;
-  const std::vector<UnitPolicy> policies = resolve(options.policies, model);
+  const std::vector<UnitPolicy> policies = resolve(options.policies, model, plan.world_size);
   const bool whole = plan.world_size == 1 || plan.replicated;
   std::vector<Sums> sums(static_cast<std::size_t>(plan.world_size));
+  std::vector<std::int64_t> held(sums.size(), 0);  // from forward to backward, besides shards
   for (std::size_t u = 0; u < plan.units.size(); ++u) {
     const bool keep = model.units[u].keep;
     if (!whole || policies[u].param_dtype != DType::float32)
-      (keep ? kept_weights : weights).add(plan.units[u].weights.size);
+      (keep || policies[u].reshard_to == 1 ? kept_weights : weights).add(plan.units[u].weights.size);
     (keep ? kept_gradients : gradients).add(plan.units[u].gradients.size);
     const Reduce reduce =
         prepare_reduce(plan, u, options.unsharded_accumulation ? 1 : options.passes, policies[u].reduce_dtype);
-    for (int rank = 0; rank < plan.world_size; ++rank)
+    for (int rank = 0; rank < plan.world_size; ++rank) {
       sums[static_cast<std::size_t>(rank)].add(reduce, rank);
+      if (policies[u].reshard_to > 1)
+        held[static_cast<std::size_t>(rank)] +=
+            fold_chunk(plan.units[u].weights.size, rank % static_cast<int>(policies[u].reshard_to),
+                       static_cast<int>(policies[u].reshard_to))
+                .size();
+    }
   }
   std::int64_t elements = kept_weights.sum + std::min(options.prefetch + 1, weights.count) * weights.largest;
   const std::int64_t in_flight = plan.world_size * options.replicas > 1 ? options.reduces_in_flight : 0;
@@ -62,8 +69,9 @@ std::vector<std::int64_t> window_bytes(const ModelSpec& model, const Plan& plan,
   const bool keep_sums = options.passes > 1 && !options.unsharded_accumulation;
   std::vector<std::int64_t> bytes;
   bytes.reserve(sums.size());
-  for (const Sums& rank : sums) {
-    bytes.push_back(4 * (elements + (keep_sums ? rank.total : reduces * rank.most)) + reduces * rank.staging);
+  for (std::size_t r = 0; r < sums.size(); ++r) {
+    const Sums& rank = sums[r];
+    bytes.push_back(4 * (elements + held[r] + (keep_sums ? rank.total : reduces * rank.most)) + reduces * rank.staging);
   }
   return bytes;
 }

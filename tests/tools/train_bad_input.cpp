@@ -32,6 +32,8 @@ const std::vector<BadInput>& bad_inputs() {
   static const std::vector<BadInput> all = {
       {"unknown_option", {"--data", "FOLDER/text", "--learning-rat", "1"}, {"--learning-rat"}},
       {"unknown_value", {"--data", "FOLDER/text", "--planner", "best"}, {"best", "balanced"}},
+      {"reshard", {"--data", "FOLDER/text", "--reshard", "1"}, {"--reshard", "1", "yes"}},
+      {"reshard_to_no_divisor", {"--data", "FOLDER/text", "--reshard", "5"}, {"reshard to 5", "divisor"}},
       {"shard_size", {"--data", "FOLDER/text", "--shard-size", "5"}, {"--shard-size", "5", "divides"}},
       {"shard_size_of_ddp",
        {"--data", "FOLDER/text", "--strategy", "ddp", "--shard-size", "1"},

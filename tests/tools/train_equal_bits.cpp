@@ -70,6 +70,9 @@ TEST_P(EqualBits, any_world_size_policy_and_strategy) {
   for (const std::string size : {"1", "2"}) {
     EXPECT_EQ(losses(folder, "shard-size-" + size, 4, {"--model", model, "--shard-size", size}), reference) << size;
   }
+  for (const std::string reshard : {"no", "2"}) {
+    EXPECT_EQ(losses(folder, "reshard-" + reshard, 4, {"--model", model, "--reshard", reshard}), reference) << reshard;
+  }
   for (const std::string progress : {"thread", "poll"}) {
     EXPECT_EQ(losses(folder, progress, 3, {"--model", model, "--reduces-in-flight", "2", "--progress", progress}),
               reference)

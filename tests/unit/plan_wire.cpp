@@ -90,10 +90,10 @@ TEST(PlanPolicies, a_unit_has_its_own_or_that_of_all) {
   UnitPolicies policies;
   policies.all.param_dtype = DType::bfloat16;
   policies.by_unit["block.1"].reduce_dtype = DType::bfloat16;
-  const std::vector<UnitPolicy> resolved = resolve(policies, model);
+  const std::vector<UnitPolicy> resolved = resolve(policies, model, 4);
   ASSERT_EQ(resolved.size(), 3U);
-  EXPECT_EQ(resolved[0], (UnitPolicy{DType::bfloat16, DType::float32}));
-  EXPECT_EQ(resolved[1], (UnitPolicy{DType::float32, DType::bfloat16}));
+  EXPECT_EQ(resolved[0], (UnitPolicy{DType::bfloat16, DType::float32, 0}));
+  EXPECT_EQ(resolved[1], (UnitPolicy{DType::float32, DType::bfloat16, 0}));
   EXPECT_EQ(resolved[2], resolved[0]);
 }
 
@@ -101,13 +101,18 @@ TEST(PlanPolicies, bad_ones_are_refused) {
   const ModelSpec model = test::blocks(2, 8, 1, 0);
   UnitPolicies unknown;
   unknown.by_unit["block.2"] = {};
-  EXPECT_EQ(test::message_of<InputError>([&] { resolve(unknown, model); }),
+  EXPECT_EQ(test::message_of<InputError>([&] { resolve(unknown, model, 4); }),
             "policy of unit 'block.2': expected one of block.0, block.1");
   UnitPolicies wide;
   wide.all.param_dtype = DType::float64;
-  EXPECT_THROW(resolve(wide, model), ContractError);
-  wide.all = {DType::float32, DType::float64};
-  EXPECT_THROW(resolve(wide, model), ContractError);
+  EXPECT_THROW(resolve(wide, model, 4), ContractError);
+  wide.all = {DType::float32, DType::float64, 0};
+  EXPECT_THROW(resolve(wide, model, 4), ContractError);
+  UnitPolicies held;
+  held.by_unit["block.1"].reshard_to = 3;
+  EXPECT_EQ(test::message_of<InputError>([&] { resolve(held, model, 4); }),
+            "policy of unit 'block.1': reshard to 3 ranks: expected 0, or a divisor of the 4 of a shard group");
+  EXPECT_EQ(resolve(held, model, 6)[1].reshard_to, 3);
 }
 
 }  // namespace

@@ -35,8 +35,8 @@ struct ShardedModelOptions {
   bool progress_thread = true;  ///< a thread moves what is under way, where ProgressThread::available; else poll() does
   Accumulation accumulation = Accumulation::chunks;
   /// Ranks of a shard group (hybrid sharding): each group of neighbouring ranks holds the whole model, its plan is for
-  /// so many ranks, and unshard stays inside it. 0: all ranks are one group. Every rank's micro-batch counts, so the bits
-  /// of a run do not depend on it.
+  /// so many ranks, and unshard stays inside it. 0: all ranks are one group. Every rank's micro-batch counts, so the
+  /// bits of a run do not depend on it.
   int shard_size = 0;
   std::int64_t passes = 1;  ///< per step; fixed, so that running sums are allocated once
   CollectiveAlgorithm collective = CollectiveAlgorithm::scatter;  ///< of unshard; the bits do not depend on it
@@ -49,11 +49,12 @@ struct MemoryUse {
   std::int64_t weights = 0;    ///< owned shards
   std::int64_t gradients = 0;  ///< owned gradients
   std::int64_t unsharded = 0;  ///< storage of unsharded units
+  std::int64_t held = 0;       ///< parts of units from forward to backward (UnitPolicy::reshard_to)
   std::int64_t gradient_buffers = 0;
   std::int64_t running_sums = 0;
   std::int64_t staging_peak = 0;  ///< of all reduces that may be under way, as gradients travel
   [[nodiscard]] std::int64_t total() const {
-    return weights + gradients + unsharded + gradient_buffers + running_sums + staging_peak;
+    return weights + gradients + unsharded + held + gradient_buffers + running_sums + staging_peak;
   }
 };
 
@@ -115,8 +116,9 @@ class ShardedModel {
   /// whose storage is in use then is left out. The same on all ranks. Throws ContractError for a unit that the model
   /// does not have.
   void set_prefetch(std::size_t unit, Phase phase, std::vector<std::size_t> next);
-  /// Ends one use. At zero uses the storage may be recycled, unless the unit is kept. Throws ContractError where there
-  /// is no use to end.
+  /// Ends one use. At zero uses the storage may be recycled, unless the unit is kept. A unit whose backward needs no
+  /// weights (an embedding's) is not unsharded in backward; set_prefetch leaves it out ahead of time. Throws
+  /// ContractError where there is no use to end.
   void reshard(std::size_t unit);
   [[nodiscard]] UnitState state(std::size_t unit) const;
   [[nodiscard]] int uses(std::size_t unit) const;

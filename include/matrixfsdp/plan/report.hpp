@@ -16,7 +16,7 @@ struct MemoryOptions {
   std::int64_t reduces_in_flight = 1;  ///< reduces under way while the rank computes on
   std::int64_t passes = 1;             ///< more than one: running sums of the fold's chunks stay between passes
   bool unsharded_accumulation = false;
-  int replicas = 1;  ///< shard groups: ranks may have others to wait for even where the plan is for one
+  int replicas = 1;       ///< shard groups: ranks may have others to wait for even where the plan is for one
   UnitPolicies policies;  ///< bfloat16 halves the reduce's staging, and needs storage even where weights are resident
   OptimizerCost optimizer;
 };

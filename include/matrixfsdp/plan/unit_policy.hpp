@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -17,6 +18,11 @@ struct UnitPolicy {
   /// float32, or bfloat16: each rank's gradient is rounded once and travels as 16-bit words; sums are float32, and
   /// travel as such.
   DType reduce_dtype = DType::float32;
+  /// Ranks that hold the unit together from forward to backward. 0: the shard group, by its shards alone; 1: each rank
+  /// alone, so that backward unshards nothing; more: each so many neighbouring ranks, an even part each besides the
+  /// shards, from which backward unshards (a node's ranks, for instance: secondary partition of ZeRO++, Wang et al.
+  /// 2023, section 3.2).
+  std::int64_t reshard_to = 0;
 
   friend bool operator==(const UnitPolicy&, const UnitPolicy&) = default;
 };
@@ -28,7 +34,8 @@ struct UnitPolicies {
 };
 
 /// The policy of each unit of `model`. Throws InputError where by_unit has a name that the model does not have (the
-/// name, and the units'), and ContractError for a dtype other than float32 and bfloat16.
-std::vector<UnitPolicy> resolve(const UnitPolicies& policies, const ModelSpec& model);
+/// name, and the units'), and where reshard_to is neither 0 nor a divisor of `group_size`, the ranks of a shard group;
+/// and ContractError for a dtype other than float32 and bfloat16.
+std::vector<UnitPolicy> resolve(const UnitPolicies& policies, const ModelSpec& model, int group_size);
 
 }  // namespace matrixfsdp
