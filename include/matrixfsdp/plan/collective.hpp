@@ -30,6 +30,9 @@ std::string_view name_of(CollectiveAlgorithm algorithm);
 /// Elements of a message, unless asked otherwise: 128 KiB of float32.
 inline constexpr std::int64_t exchange_block = 32 * 1024;
 
+/// Messages of an unshard that are under way from one rank to another at the same time.
+inline constexpr int exchange_window = 4;
+
 /// A message between two ranks.
 struct BlockTransfer {
   Interval elements;         ///< of the buffer
@@ -58,6 +61,7 @@ struct TransferCounts {
   std::int64_t sent_between_nodes = 0;      ///< elements, of `sent`
   std::int64_t received_between_nodes = 0;  ///< elements, of `received`
   std::int64_t messages = 0;                ///< sent
+  std::int64_t messages_between_nodes = 0;  ///< of `messages`
 };
 TransferCounts counts_of(const TransferSchedule& schedule, const Topology& topology, int rank);
 

@@ -32,18 +32,17 @@ std::vector<std::int64_t> shares_of(const SegmentTable& table, std::int64_t pass
 
 }  // namespace
 
-Reduce prepare_reduce(CollectiveAlgorithm algorithm, SegmentTable table, std::int64_t passes) {
-  const auto world_size = static_cast<int>(table.intervals.size());
-  validate(table, world_size);
+std::vector<std::int64_t> detail::sum_shares(CollectiveAlgorithm algorithm, const SegmentTable& table,
+                                             std::int64_t passes) {
+  validate(table, static_cast<int>(table.intervals.size()));
   if (passes < 1) throw ContractError(fmt::format("reduce of {} passes: expected at least 1", passes));
-  std::vector<std::int64_t> shares;
-  if (algorithm == CollectiveAlgorithm::direct) {
-    shares = detail::shard_sizes(table);
-  } else if (algorithm == CollectiveAlgorithm::scatter) {
-    shares = shares_of(table, passes);
-  } else {
-    throw ContractError(fmt::format("reduce by {}: expected direct or scatter", name_of(algorithm)));
-  }
+  if (algorithm == CollectiveAlgorithm::direct) return shard_sizes(table);
+  if (algorithm == CollectiveAlgorithm::scatter) return shares_of(table, passes);
+  throw ContractError(fmt::format("reduce by {}: expected direct or scatter", name_of(algorithm)));
+}
+
+Reduce prepare_reduce(CollectiveAlgorithm algorithm, SegmentTable table, std::int64_t passes) {
+  const std::vector<std::int64_t> shares = detail::sum_shares(algorithm, table, passes);
   Reduce reduce;
   reduce.blocks.resize(table.intervals.size());
   const std::vector<Piece> pieces = detail::deal(table, shares);
