@@ -1,6 +1,7 @@
 #include "apps/train/collective_profile.hpp"
 
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include <fmt/format.h>
@@ -58,6 +59,17 @@ std::string to_text(const LinkModel& link) {
       1e-6 / link.all_beta_seconds_per_byte / link.contention);
 }
 
+/// "scatter (12 units), direct (1 unit)"
+std::string counted(const std::vector<UnitCollectives>& units, CollectiveChoice UnitCollectives::*phase) {
+  std::map<std::string_view, int> counts;
+  for (const UnitCollectives& unit : units)
+    ++counts[name_of((unit.*phase).algorithm)];
+  std::string text;
+  for (const auto& [name, count] : counts)
+    text += fmt::format("{}{} ({} unit{})", text.empty() ? "" : ", ", name, count, count == 1 ? "" : "s");
+  return text;
+}
+
 }  // namespace
 
 CollectiveProfile collective_profile(Communicator& communicator, const Topology& topology, const std::string& path) {
@@ -68,6 +80,7 @@ CollectiveProfile collective_profile(Communicator& communicator, const Topology&
     return io::parse_collective_profile(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()), path);
   }
   const CollectiveProfile profile = calibrate(communicator, topology);
+  require_equal(communicator, hash_of(profile), "collective profile (hash)");
   on_first_rank(communicator, path, [&] {
     if (!path.empty()) io::write_collective_profile(path, profile);
   });
@@ -79,6 +92,19 @@ std::string to_text(const CollectiveProfile& profile) {
   if (profile.inside) text += fmt::format("inside nodes {}", to_text(*profile.inside));
   if (profile.between) text += fmt::format("{}between nodes {}", text.empty() ? "" : "; ", to_text(*profile.between));
   return text.empty() ? "one rank" : text;
+}
+
+std::vector<UnitAlgorithms> algorithms_of(const std::vector<UnitCollectives>& units) {
+  std::vector<UnitAlgorithms> algorithms;
+  algorithms.reserve(units.size());
+  for (const UnitCollectives& unit : units)
+    algorithms.push_back({unit.unshard.algorithm, unit.reduce.algorithm});
+  return algorithms;
+}
+
+std::string to_text(const std::vector<UnitCollectives>& units) {
+  return fmt::format("unshard {}; reduce {}", counted(units, &UnitCollectives::unshard),
+                     counted(units, &UnitCollectives::reduce));
 }
 
 }  // namespace matrixfsdp::train

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include <matrixfsdp/comm/communicator.hpp>
 #include <matrixfsdp/plan/collective_model.hpp>
@@ -13,7 +14,20 @@ namespace matrixfsdp::train {
 /// InputError on all ranks where the file cannot be read or written, or does not fit.
 CollectiveProfile collective_profile(Communicator& communicator, const Topology& topology, const std::string& path);
 
-/// "alpha 120 us, 45.1 MB/s, ..." of each class of links, for the log.
+/// "between nodes 120 us a hop, ..." of each class of links, for the log.
 std::string to_text(const CollectiveProfile& profile);
+
+/// What the model chooses, and from what.
+struct AutomaticCollectives {
+  Topology topology;
+  CollectiveProfile profile;
+  std::vector<UnitCollectives> units;
+};
+
+/// Without the predicted times.
+std::vector<UnitAlgorithms> algorithms_of(const std::vector<UnitCollectives>& units);
+
+/// "unshard scatter (12 units), direct (1 unit); reduce scatter (13 units)", for the log.
+std::string to_text(const std::vector<UnitCollectives>& units);
 
 }  // namespace matrixfsdp::train

@@ -167,9 +167,20 @@ void add_parallel_options(OptionReader& reader, Options& options, std::int64_t& 
                  {"ddp", [&options] { options.strategy = Strategy::ddp; }}});
   reader.text("--planner", "role, scope, cost, balanced", "balanced",
               [&options](const std::string& value) { options.planner.policy = parse_policy(value); });
-  reader.text("--collective", "How units are unsharded: direct, chain, scatter, tree, hierarchical, padded, allgatherv",
-              "scatter",
-              [&options](const std::string& value) { options.sharding.collective = parse_collective(value); });
+  reader.text("--collective",
+              "How units are unsharded: direct, chain, scatter, tree, hierarchical, padded, allgatherv; auto: what a "
+              "calibration of a few seconds predicts to be the fastest, for each unit, and for its reduction",
+              "scatter", [&options](const std::string& value) {
+                options.automatic_collectives = value == "auto";
+                if (options.automatic_collectives) return;
+                try {
+                  options.sharding.collective = parse_collective(value);
+                } catch (const InputError& error) {
+                  throw InputError(fmt::format("{}, or auto", error.what()));
+                }
+              });
+  reader.text("--collective-profile", "File of the calibration: read if it exists, else written", "",
+              [&options](const std::string& value) { options.collective_profile = value; });
   reader.integer("--prefetch", prefetch, 0, "Units unsharded ahead of the one that computes");
   reader.choice("--accumulate",
                 "chunks: exchange in every pass, bits independent of W; unsharded: once per step, more memory",

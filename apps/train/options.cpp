@@ -17,6 +17,10 @@ void validate(const Options& options, int world_size) {
     throw InputError(
         fmt::format("--warmup-steps {}: expected at most --steps {}", options.schedule.warmup_steps, options.steps));
   }
+  if (!options.collective_profile.empty() && !options.automatic_collectives) {
+    throw InputError(fmt::format("--collective-profile '{}': expected --collective auto, which alone reads it",
+                                 options.collective_profile));
+  }
   if (options.resume.empty()) throw InputError("--resume '': expected none, auto or the folder of one step");
   if (options.resume == "auto" && options.checkpoint_folder.empty()) {
     throw InputError("--resume 'auto': expected --checkpoint-dir to say where checkpoints are");
@@ -44,7 +48,7 @@ nlohmann::json to_json(const Options& options) {
         {"tied_head", shape.tied_head}}},
       {"strategy", options.strategy == Strategy::matrix_fsdp ? "matrix-fsdp" : "ddp"},
       {"planner", name_of(options.planner.policy)},
-      {"collective", name_of(options.sharding.collective)},
+      {"collective", options.automatic_collectives ? "auto" : name_of(options.sharding.collective)},
       {"accumulate", options.sharding.accumulation == Accumulation::chunks ? "chunks" : "unsharded"},
       {"optimizer", options.optimizer.matrices == MatrixOptimizer::muon ? "muon" : "adamw"},
       {"lr", muon.learning_rate},

@@ -78,8 +78,22 @@ std::size_t largest(const std::vector<Group>& groups) {
   return most;
 }
 
-/// This rank's part of the gather in its group, where every rank has `elements`; nothing for a rank in no group.
-Unshard gather_in_group(CollectiveAlgorithm algorithm, const std::vector<Group>& groups, std::int64_t elements,
+/// What is gathered: as much from every rank, or all from the first one of the group.
+struct Load {
+  std::int64_t elements = 0;
+  bool one_way = false;
+
+  [[nodiscard]] SegmentTable table(int ranks) const {
+    SegmentTable result = even_table(elements * ranks, ranks);
+    for (std::size_t rank = 1; one_way && rank < result.intervals.size(); ++rank)
+      result.intervals[rank][0] = {elements, elements};
+    if (one_way) result.size = elements;
+    return result;
+  }
+};
+
+/// This rank's part of the gather in its group; nothing for a rank in no group.
+Unshard gather_in_group(CollectiveAlgorithm algorithm, const std::vector<Group>& groups, const Load& load,
                         const Communicator& world) {
   Unshard unshard;
   unshard.algorithm = algorithm;
@@ -88,7 +102,7 @@ Unshard gather_in_group(CollectiveAlgorithm algorithm, const std::vector<Group>&
     const auto mine = std::find(group.begin(), group.end(), world.rank());
     if (mine == group.end()) continue;
     const auto size = static_cast<int>(group.size());
-    const SegmentTable table = even_table(elements * size, size);
+    const SegmentTable table = load.table(size);
     unshard.schedule =
         unshard_schedule(algorithm, table, make_topology(size, 1), static_cast<int>(mine - group.begin()));
     unshard.table.size = table.size;
@@ -107,16 +121,16 @@ struct Times {
   double direct = 0;
 };
 
-/// Runs gathers and finds how long the slowest rank took: the lower quartile over rounds in which the two algorithms
-/// take turns, because what else runs on a machine only adds to it. The first round makes connections and touches
-/// pages.
+/// Runs gathers and finds how long the slowest rank took, in rounds in which two algorithms take turns. What else runs
+/// on a machine only adds to the times, so that of all rounds the quick ones count. The first round makes connections
+/// and touches pages.
 class Stopwatch {
  public:
   explicit Stopwatch(Communicator& world) : world_(world) {}
 
-  Times measure(const std::vector<Group>& groups, std::int64_t elements, int rounds) {
-    const Unshard chain = gather_in_group(CollectiveAlgorithm::chain, groups, elements, world_);
-    const Unshard direct = gather_in_group(CollectiveAlgorithm::direct, groups, elements, world_);
+  Times measure(const std::vector<Group>& groups, const Load& load, int rounds) {
+    const Unshard chain = gather_in_group(CollectiveAlgorithm::chain, groups, load, world_);
+    const Unshard direct = gather_in_group(CollectiveAlgorithm::direct, groups, load, world_);
     const Tensor<float> shard = make_zeros<float>("calibration", chain.table.shard_size(world_.rank()));
     const Tensor<float> buffer = make_zeros<float>("calibration", chain.table.size);
     std::vector<double> mine;
@@ -129,7 +143,7 @@ class Stopwatch {
       }
     }
     const std::vector<double> slowest = slowest_of(mine);
-    return {lower_quartile(slowest, 0), lower_quartile(slowest, 1)};
+    return {quick_one(slowest, 0), quick_one(slowest, 1)};
   }
 
  private:
@@ -146,12 +160,12 @@ class Stopwatch {
     return mine;
   }
   /// Of every second time, from `first` on.
-  static double lower_quartile(const std::vector<double>& times, std::size_t first) {
+  static double quick_one(const std::vector<double>& times, std::size_t first) {
     std::vector<double> values;
     for (std::size_t i = first; i < times.size(); i += 2)
       values.push_back(times[i]);
     std::sort(values.begin(), values.end());
-    return values[values.size() / 4];
+    return values[values.size() / 5];
   }
 
   Communicator& world_;
@@ -163,22 +177,26 @@ struct Large {
   double contention = 1;
 };
 
-Large measure_large(Stopwatch& stopwatch, const std::vector<Group>& groups, const LinkModel& link) {
+Large measure_large(Stopwatch& stopwatch, const std::vector<Group>& groups, const LinkModel& link, bool one_way) {
   const auto ranks = static_cast<std::int64_t>(largest(groups));
-  std::int64_t elements = exchange_block;
-  while (stopwatch.measure(groups, elements, 1).chain < long_enough && 4 * ranks * elements <= most_elements)
-    elements *= 4;
-  const Times times = stopwatch.measure(groups, elements, large_rounds);
+  Load load{exchange_block, one_way};
+  while (stopwatch.measure(groups, load, 1).chain < long_enough && 4 * ranks * load.elements <= most_elements)
+    load.elements *= 4;
+  const Times times = stopwatch.measure(groups, load, large_rounds);
   const auto hops = static_cast<double>(ranks - 1);
-  const double own =
-      hops * static_cast<double>((elements + exchange_block - 1) / exchange_block) * link.message_seconds;
-  // What the messages cost besides their bytes is known from small ones; on a busy machine only roughly.
-  const double chain = std::max(times.chain - hops * link.alpha_seconds - own, 0.5 * times.chain);
-  const double direct = std::max(times.direct - link.alpha_seconds - own, 0.5 * times.direct);
-  return {chain / (hops * static_cast<double>(elements) * sizeof(float)), direct / chain};
+  const double messages = hops * static_cast<double>((load.elements + exchange_block - 1) / exchange_block);
+  // What messages cost besides their bytes is known from small ones; on a busy machine only roughly.
+  const auto rest = [&](double seconds, double latency) {
+    return std::max(seconds - latency - messages * link.message_seconds, 0.5 * seconds);
+  };
+  const double chain = rest(times.chain, hops * link.alpha_seconds);
+  const double direct = rest(times.direct, link.alpha_seconds);
+  // Two ranks are each other's only neighbours.
+  return {chain / (hops * static_cast<double>(load.elements) * sizeof(float)), ranks > 2 ? direct / chain : 1.0};
 }
 
-/// A rank and its neighbour, then a node and its neighbour (or a node by itself), then all nodes at once.
+/// One rank sends to its neighbour; then the ranks of a node do, to those of another or among themselves; then all
+/// nodes at once.
 std::optional<LinkModel> measure_link(Stopwatch& stopwatch, const std::vector<Group>& nodes, bool inside) {
   const std::size_t places = nodes.front().size();
   const std::vector<Group> all = groups_of(nodes, inside, nodes.size(), places);
@@ -188,12 +206,12 @@ std::optional<LinkModel> measure_link(Stopwatch& stopwatch, const std::vector<Gr
 
   LinkModel link;
   const auto hops = static_cast<double>(largest(all) - 1);
-  const Times small = stopwatch.measure(all, small_elements, small_rounds);
+  const Times small = stopwatch.measure(all, {small_elements, false}, small_rounds);
   link.alpha_seconds = small.chain / hops;
   link.message_seconds = std::max(0.0, (small.direct - link.alpha_seconds) / hops);
-  const Large of_all = measure_large(stopwatch, all, link);
-  const Large of_node = node == all ? of_all : measure_large(stopwatch, node, link);
-  const Large of_pair = pair == node ? of_node : measure_large(stopwatch, pair, link);
+  const Large of_all = measure_large(stopwatch, all, link, false);
+  const Large of_node = inside && node == all ? of_all : measure_large(stopwatch, node, link, !inside);
+  const Large of_pair = !inside && pair == node ? of_node : measure_large(stopwatch, pair, link, true);
   link.beta_seconds_per_byte = of_pair.beta;
   link.node_beta_seconds_per_byte = of_node.beta / static_cast<double>(places);
   link.all_beta_seconds_per_byte = of_all.beta / static_cast<double>(places);

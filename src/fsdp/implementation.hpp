@@ -51,6 +51,9 @@ struct ShardedModel::Implementation {
   /// In the first step: all ranks must be about to issue the same operation (CommunicationError that names both).
   void announce(const char* operation, std::size_t unit, const char* phase);
   [[nodiscard]] Unit& at(std::size_t unit);
+  [[nodiscard]] UnitAlgorithms collectives_of(std::size_t unit) const {
+    return options.unit_collectives.empty() ? UnitAlgorithms{options.collective} : options.unit_collectives[unit];
+  }
   /// The shards are whole units on this rank.
   [[nodiscard]] bool whole_here() const { return plan.replicated || plan.world_size == 1; }
 

@@ -22,11 +22,17 @@ ShardedModel::Implementation::Implementation(Communicator& communicator_, ModelS
   if (options.passes < 1) throw ContractError(fmt::format("passes {}: expected 1 or more", options.passes));
   validate(model);
   validate(model, plan);
+  if (!options.unit_collectives.empty() && options.unit_collectives.size() != model.units.size()) {
+    throw ContractError(fmt::format("collectives of {} units: expected none, or one for each of the model's {} units",
+                                    options.unit_collectives.size(), model.units.size()));
+  }
   require_equal(communicator, hash_of(model), "model specification (hash)");
   require_equal(communicator, hash_of(plan), "plan (hash)");
-  const std::string settings =
+  std::string settings =
       fmt::format("prefetch {}, passes {}, accumulation {}, collective {}, seed {}", options.prefetch, options.passes,
                   static_cast<int>(options.accumulation), name_of(options.collective), options.seed);
+  for (const UnitAlgorithms& unit : options.unit_collectives)
+    settings += fmt::format(", {} {}", name_of(unit.unshard), name_of(unit.reduce));
   require_equal(communicator, stream_of(settings), "model options (hash)");
   topology = mpi::topology_of(communicator);
   allocate();

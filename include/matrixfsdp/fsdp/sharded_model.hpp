@@ -31,7 +31,8 @@ struct ShardedModelOptions {
   Accumulation accumulation = Accumulation::chunks;
   std::int64_t passes = 1;  ///< per step; fixed, so that running sums are allocated once
   CollectiveAlgorithm collective = CollectiveAlgorithm::scatter;  ///< of unshard; the bits do not depend on it
-  std::uint64_t seed = 1;                                         ///< of the initial weights
+  std::vector<UnitAlgorithms> unit_collectives;  ///< one for each unit instead; empty: `collective`, reduce by scatter
+  std::uint64_t seed = 1;                        ///< of the initial weights
 };
 
 /// Bytes this rank holds now, by use (float32 unless said otherwise).
@@ -65,10 +66,11 @@ struct MemoryUse {
 /// replicated plan the shards are the whole model, and unshard moves nothing.
 class ShardedModel {
  public:
-  /// Collective. Throws ContractError unless the plan is for as many ranks as the communicator has, prefetch >= 0 and
-  /// passes >= 1; InputError for an invalid model, ContractError for a plan that does not fit it (see validate of
-  /// both). Compares hashes of model, plan and options across ranks (CommunicationError that names what differs),
-  /// allocates, and fills the initial weights (see Initialization). `communicator` must outlive the model.
+  /// Collective. Throws ContractError unless the plan is for as many ranks as the communicator has, prefetch >= 0,
+  /// passes >= 1, and unit_collectives are none or one for each unit; InputError for an invalid model, ContractError
+  /// for a plan that does not fit it (see validate of both). Compares hashes of model, plan and options across ranks
+  /// (CommunicationError that names what differs), allocates, and fills the initial weights (see Initialization).
+  /// `communicator` must outlive the model.
   ShardedModel(Communicator& communicator, ModelSpec model, Plan plan, const ShardedModelOptions& options);
   /// Waits for a prefetch that is under way; never throws, and waits for nothing while an exception unwinds.
   ~ShardedModel();

@@ -103,9 +103,16 @@ struct Reduce {
 /// Throws ContractError for an invalid table, passes < 1, and any other algorithm.
 Reduce prepare_reduce(CollectiveAlgorithm algorithm, SegmentTable table, std::int64_t passes = 1);
 
-/// Of the gradients of a unit of `plan`: by scatter, and of a replicated plan the chunks of the even cut, which their
-/// owners then give to all.
-Reduce prepare_reduce(const Plan& plan, std::size_t unit, std::int64_t passes);
+/// Of the gradients of a unit of `plan`: by `algorithm`, and of a replicated plan the chunks of the even cut, which
+/// their owners then give to all.
+Reduce prepare_reduce(const Plan& plan, std::size_t unit, std::int64_t passes,
+                      CollectiveAlgorithm algorithm = CollectiveAlgorithm::scatter);
+
+/// How one unit is unsharded, and its gradients reduced.
+struct UnitAlgorithms {
+  CollectiveAlgorithm unshard = CollectiveAlgorithm::scatter;
+  CollectiveAlgorithm reduce = CollectiveAlgorithm::scatter;  ///< direct or scatter
+};
 
 /// Elements of others that `rank` sums: what it keeps between passes besides its own shard.
 std::int64_t running_sum_elements(const Reduce& reduce, int rank);

@@ -17,9 +17,9 @@
 ///   seconds = sum of alpha over the hops of the longest way + max(drain, way)
 ///   drain   = the most of: a rank's messages and bytes; a node's bytes; the mean node's bytes at the speed that all
 ///             nodes reach at once
-///   way     = the longest one of an owner's segments: all of them over the first hop (to all children), and over each
-///             further hop those that are under way together, exchange_window messages: they share the link, so they
-///             arrive at the same time
+///   way     = the longest one of an owner's segments: what is under way together (exchange_window messages, which
+///             share the link and so arrive at the same time) over every hop, to all children there, and the rest
+///             over the slowest
 ///
 /// Caveat: the figures are of the moment. Overlap with compute, and with other collectives, is not in them.
 namespace matrixfsdp {
@@ -28,9 +28,9 @@ namespace matrixfsdp {
 struct LinkModel {
   double alpha_seconds = 0;               ///< of a hop
   double message_seconds = 0;             ///< of a rank, for each message
-  double beta_seconds_per_byte = 0;       ///< of one rank, sending and receiving at the same time
-  double node_beta_seconds_per_byte = 0;  ///< of all ranks of one node together
-  double all_beta_seconds_per_byte = 0;   ///< of the mean over nodes, when all of them are busy
+  double beta_seconds_per_byte = 0;       ///< of one rank that sends to another
+  double node_beta_seconds_per_byte = 0;  ///< of a node's ranks together, to another node's
+  double all_beta_seconds_per_byte = 0;   ///< of the mean node, where all send and receive at once
   double contention = 1;                  ///< factor on all three betas where all send to all
 };
 

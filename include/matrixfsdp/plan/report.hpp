@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include <matrixfsdp/plan/collective.hpp>
 #include <matrixfsdp/plan/cost.hpp>
 #include <matrixfsdp/plan/plan.hpp>
 
@@ -15,6 +16,7 @@ struct MemoryOptions {
   std::int64_t passes = 1;  ///< more than one: running sums of the fold's chunks stay between passes
   bool unsharded_accumulation = false;
   OptimizerCost optimizer;
+  std::vector<UnitAlgorithms> collectives;  ///< per unit; empty: reduce by scatter
 };
 
 struct RankLoad {
@@ -38,7 +40,7 @@ struct PlanReport {
 };
 
 /// What `plan` costs each rank. Throws ContractError for a plan that does not fit the model (see validate), a negative
-/// prefetch, or less than one pass; otherwise as step_flops.
+/// prefetch, less than one pass, or collectives of another number of units; otherwise as step_flops.
 PlanReport report(const ModelSpec& model, const Plan& plan, const MemoryOptions& options);
 
 /// A table for people: planner, W, imbalance beside its lower bound, a line per rank (at most `lines`).

@@ -39,12 +39,17 @@ class Prices {
 
   /// Elements of `size` that are under way together: they leave one by one, but arrive together.
   [[nodiscard]] std::int64_t tail_of(std::int64_t size) const { return std::min(size, under_way_); }
+  /// `size` elements over hops that together take `all` for an element, the slowest of them `slowest`.
+  [[nodiscard]] double pipelined(std::int64_t size, double all, double slowest) const {
+    const std::int64_t tail = tail_of(size);
+    return static_cast<double>(tail) * all + static_cast<double>(size - tail) * slowest;
+  }
 
   /// One rank sends `elements` to each of so many others.
-  [[nodiscard]] double fan_out(std::int64_t elements, std::int64_t inside, std::int64_t between) const {
-    return static_cast<double>(elements) * element_bytes *
-           (static_cast<double>(inside) * inside_.beta_seconds_per_byte +
-            static_cast<double>(between) * between_.beta_seconds_per_byte);
+  [[nodiscard]] double fan_out(std::int64_t elements, std::int64_t inside, std::int64_t between,
+                               bool all_to_all = false) const {
+    return seconds(elements * inside, inside_, all_to_all, &LinkModel::beta_seconds_per_byte) +
+           seconds(elements * between, between_, all_to_all, &LinkModel::beta_seconds_per_byte);
   }
   [[nodiscard]] double hop(std::int64_t elements, int from, int to) const {
     const bool near = places.same(from, to);
@@ -118,20 +123,20 @@ Way chain_way(const Prices& prices, bool padded) {
   const std::int64_t longest = *std::max_element(sizes.begin(), sizes.end());
   double round = 0;       // latency of the whole circle
   double round_byte = 0;  // of an element, once around
+  double slowest = 0;     // hop of an element
   for (std::size_t i = 0; i < order.size(); ++i) {
     const int next = order[(i + 1) % order.size()];
     round += prices.alpha(order[i], next);
     round_byte += prices.hop(1, order[i], next);
+    slowest = std::max(slowest, prices.hop(1, order[i], next));
   }
   Way way;
   for (std::size_t i = 0; i < order.size(); ++i) {
     const std::int64_t own = padded ? longest : sizes[static_cast<std::size_t>(order[i])];
     if (own == 0) continue;
-    const int next = order[(i + 1) % order.size()];
     const int before = order[(i + order.size() - 1) % order.size()];
-    const double further = round_byte - prices.hop(1, order[i], next) - prices.hop(1, before, order[i]);
     way.longest({round - prices.alpha(before, order[i]),
-                 prices.hop(own, order[i], next) + static_cast<double>(prices.tail_of(own)) * std::max(0.0, further)});
+                 prices.pipelined(own, round_byte - prices.hop(1, before, order[i]), slowest)});
   }
   return way;
 }
@@ -155,8 +160,8 @@ Way scatter_way(const Prices& prices, const std::vector<Piece>& pieces) {
     }
     (near ? out_inside : out_between)[owner] += piece.elements.size();
     const std::int64_t tail = prices.tail_of(piece.elements.size());
-    relayed[owner] = std::max(relayed[owner],
-                              prices.fan_out(tail, inside - (near ? 1 : 0), (between - (near ? 0 : 1)) * (inside + 1)));
+    relayed[owner] = std::max(
+        relayed[owner], prices.fan_out(tail, inside - (near ? 1 : 0), (between - (near ? 0 : 1)) * (inside + 1), true));
     way.latency = std::max(way.latency, prices.alpha(piece.owner, piece.holder) + prices.alpha());
   }
   for (std::size_t owner = 0; owner < relayed.size(); ++owner) {
@@ -177,18 +182,22 @@ Way tree_way(const Prices& prices, CollectiveAlgorithm algorithm) {
     if (own == 0) continue;
     Way way;
     int rank = owner;
-    std::int64_t elements = own;
+    double all = 0;      // of an element, hop by hop
+    double slowest = 0;  // of them
     for (auto children = tree->children({owner, owner}, rank); !children.empty();
          children = tree->children({owner, owner}, rank)) {
       double latency = 0;
+      double hop = 0;
       for (const int child : children) {
-        way.bytes += prices.hop(elements, rank, child);
+        hop += prices.hop(1, rank, child);
         latency = std::max(latency, prices.alpha(rank, child));
       }
       way.latency += latency;
+      all += hop;
+      slowest = std::max(slowest, hop);
       rank = children.front();
-      elements = prices.tail_of(own);
     }
+    way.bytes = prices.pipelined(own, all, slowest);
     longest.longest(way);
   }
   return longest;

@@ -58,11 +58,11 @@ Reduce prepare_reduce(CollectiveAlgorithm algorithm, SegmentTable table, std::in
   return reduce;
 }
 
-Reduce prepare_reduce(const Plan& plan, std::size_t unit, std::int64_t passes) {
+Reduce prepare_reduce(const Plan& plan, std::size_t unit, std::int64_t passes, CollectiveAlgorithm algorithm) {
   const MatrixShard& gradients = plan.units[unit].gradients;
   if (plan.replicated)
     return prepare_reduce(CollectiveAlgorithm::direct, even_table(gradients.size, plan.world_size), passes);
-  return prepare_reduce(CollectiveAlgorithm::scatter, segment_table(gradients), passes);
+  return prepare_reduce(algorithm, segment_table(gradients), passes);
 }
 
 std::int64_t running_sum_elements(const Reduce& reduce, int rank) {
