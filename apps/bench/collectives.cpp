@@ -82,9 +82,12 @@ struct Contender {
   std::string table_name;
   SegmentTable table;
   std::function<Request(const Tensor<float>& input, const Tensor<float>& output)> start;
-  std::int64_t rank_bytes = 0;      ///< max(sent, received) of this rank
-  std::string choice;               ///< of auto
-  std::optional<double> predicted;  ///< seconds; not of the MPI library's own algorithms
+  std::int64_t rank_bytes = 0;       ///< max(sent, received) of this rank
+  std::string choice;                ///< of auto
+  std::optional<double> predicted;   ///< seconds; not of the MPI library's own algorithms
+  std::shared_ptr<Unshard> unshard;  ///< one of ours has one of these two
+  std::shared_ptr<Reduce> reduce;
+  std::size_t runner = 0;  ///< index of the one that runs for it
   std::vector<double> seconds;
   std::int64_t wrong = 0;
 };
@@ -164,6 +167,7 @@ Contender our_unshard(const Job& job, CollectiveAlgorithm algorithm, const Segme
   Contender contender;
   const auto unshard =
       std::make_shared<Unshard>(prepare_unshard(algorithm, table, job.topology, world.rank(), job.block()));
+  contender.unshard = unshard;
   contender.start = [unshard, &world](const Tensor<float>& input, const Tensor<float>& output) {
     return gather(world, Purpose::unshard, *unshard, input, output, label);
   };
@@ -182,6 +186,7 @@ Contender our_reduce(const Job& job, CollectiveAlgorithm algorithm, const Segmen
   Communicator& world = job.world;
   Contender contender;
   const auto prepared = std::make_shared<Reduce>(prepare_reduce(algorithm, table));
+  contender.reduce = prepared;
   const int rank = world.rank();
   const Tensor<float> sums = make_tensor<float>("sums", running_sum_elements(*prepared, rank));
   contender.start = [prepared, sums, &world](const Tensor<float>& input, const Tensor<float>& output) {
@@ -236,25 +241,46 @@ bool competes(const Contender& a, const Contender& b) {
   return a.operation == b.operation && a.table_name == b.table_name && b.algorithm.rfind("MPI_", 0) != 0;
 }
 
-/// The contender that runs what auto has chosen; itself, if nobody else does.
-Contender& runner_of(Contender& contender, std::vector<Contender>& all) {
-  for (Contender& other : all) {
-    if (competes(contender, other) && other.algorithm == contender.choice) return other;
-  }
-  return contender;
+/// On this rank: the same messages in the same order.
+bool same_messages(const Contender& a, const Contender& b) {
+  if (!competes(a, b) || !competes(b, a)) return false;
+  if (a.unshard && b.unshard)
+    return a.unshard->algorithm != CollectiveAlgorithm::allgatherv &&
+           b.unshard->algorithm != CollectiveAlgorithm::allgatherv && a.unshard->schedule == b.unshard->schedule;
+  return a.reduce && b.reduce && a.reduce->blocks == b.reduce->blocks;
 }
 
-/// Rounds in which all take turns.
+/// Contenders that do the same on all ranks (auto and what it chose; direct and scatter of an even table) run once: two
+/// times of one thing would differ by noise.
+void share_runs(Communicator& world, std::vector<Contender>& contenders) {
+  const std::size_t count = contenders.size();
+  std::vector<std::byte> same(count * count);
+  for (std::size_t i = 0; i < count * count; ++i)
+    same[i] = std::byte(same_messages(contenders[i / count], contenders[i % count]) ? 1 : 0);
+  for (const auto& theirs : world.all_gather(Purpose::other, same, label)) {
+    for (std::size_t i = 0; i < same.size(); ++i)
+      same[i] &= theirs[i];
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto row = same.begin() + static_cast<std::ptrdiff_t>(i * count);
+    const auto first = std::find(row, row + static_cast<std::ptrdiff_t>(i), std::byte(1));
+    contenders[i].runner = static_cast<std::size_t>(first - row);
+  }
+}
+
+/// Rounds in which all take turns, forwards and backwards: what runs before leaves its traces in queues and caches.
 void run_rounds(const Job& job, std::vector<Contender>& contenders) {
   for (std::int64_t round = 0; round <= job.options.rounds; ++round) {
-    for (Contender& contender : contenders) {
-      if (&runner_of(contender, contenders) != &contender) continue;
+    for (std::size_t turn = 0; turn < contenders.size(); ++turn) {
+      const std::size_t index = round % 2 == 0 ? turn : contenders.size() - 1 - turn;
+      Contender& contender = contenders[index];
+      if (contender.runner != index) continue;
       measure(job.world, contender);
       if (round == 0) contender.seconds.clear();  // connections are made, pages are touched
     }
   }
   for (Contender& contender : contenders) {
-    const Contender& runner = runner_of(contender, contenders);
+    const Contender& runner = contenders[contender.runner];
     contender.seconds = runner.seconds;
     contender.wrong = runner.wrong;
   }
@@ -300,6 +326,7 @@ int collectives(Session& session, const CollectivesOptions& options) {
   std::int64_t wrong = 0;
   for (const std::int64_t bytes : options.bytes) {
     std::vector<Contender> contenders = contenders_of(job, bytes / 4);
+    share_runs(world, contenders);
     run_rounds(job, contenders);
     double reference = 0;
     for (const Contender& contender : contenders) {

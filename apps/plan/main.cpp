@@ -11,6 +11,16 @@
 namespace matrixfsdp::apps {
 namespace {
 
+CollectiveProfile read_profile(const PlanCommand& command, const Topology& topology) {
+  CollectiveProfile profile = io::read_collective_profile(command.profile);
+  try {
+    require_links(profile, topology);
+  } catch (const InputError& error) {
+    throw InputError(fmt::format("--collective-profile '{}': {}", command.profile, error.what()));
+  }
+  return profile;
+}
+
 /// Figures of another job are a forecast: they are used, and that is said.
 void tell_difference(const PlanCommand& command, const CollectiveProfile& profile) {
   if (profile.world_size == command.ranks && profile.nodes == command.nodes) return;
@@ -29,8 +39,7 @@ int run(const PlanCommand& command) {
   output.model = transformer_model(transformer_from_name(command.model));
   output.topology = make_topology(command.ranks, command.ranks / command.nodes);
   if (!command.profile.empty()) {
-    output.profile = io::read_collective_profile(command.profile);
-    require_links(*output.profile, output.topology);
+    output.profile = read_profile(command, output.topology);
     tell_difference(command, *output.profile);
   }
   output.plan = make_plan(output.model, command.ranks, command.planner);

@@ -23,7 +23,7 @@ constexpr std::int64_t small_elements = 256;  ///< of each rank: 1 KiB
 constexpr int small_rounds = 25;
 constexpr int large_rounds = 5;
 /// Messages grow until one gather takes so long, or has so many elements.
-constexpr double long_enough = 0.03;
+constexpr double long_enough = 0.1;
 constexpr std::int64_t most_elements = std::int64_t{4} << 20;
 
 /// Ranks of each node, in order; the node with the most ranks first.
@@ -131,11 +131,13 @@ class Stopwatch {
   Times measure(const std::vector<Group>& groups, const Load& load, int rounds) {
     const Unshard chain = gather_in_group(CollectiveAlgorithm::chain, groups, load, world_);
     const Unshard direct = gather_in_group(CollectiveAlgorithm::direct, groups, load, world_);
+    const bool pairs = largest(groups) == 2;  // each other's only neighbours: both do the same
     const Tensor<float> shard = make_zeros<float>("calibration", chain.table.shard_size(world_.rank()));
     const Tensor<float> buffer = make_zeros<float>("calibration", chain.table.size);
     std::vector<double> mine;
     for (int round = 0; round <= rounds; ++round) {
       for (const Unshard* unshard : {&chain, &direct}) {
+        if (pairs && unshard == &direct) continue;
         world_.barrier(label);
         const auto begin = Clock::now();
         gather(world_, Purpose::other, *unshard, shard, buffer, label).wait();
@@ -143,7 +145,8 @@ class Stopwatch {
       }
     }
     const std::vector<double> slowest = slowest_of(mine);
-    return {quick_one(slowest, 0), quick_one(slowest, 1)};
+    if (pairs) return {quick_one(slowest, 0, 1), quick_one(slowest, 0, 1)};
+    return {quick_one(slowest, 0, 2), quick_one(slowest, 1, 2)};
   }
 
  private:
@@ -159,10 +162,10 @@ class Stopwatch {
     }
     return mine;
   }
-  /// Of every second time, from `first` on.
-  static double quick_one(const std::vector<double>& times, std::size_t first) {
+  /// Of the times first, first + step, ...
+  static double quick_one(const std::vector<double>& times, std::size_t first, std::size_t step) {
     std::vector<double> values;
-    for (std::size_t i = first; i < times.size(); i += 2)
+    for (std::size_t i = first; i < times.size(); i += step)
       values.push_back(times[i]);
     std::sort(values.begin(), values.end());
     return values[values.size() / 5];
@@ -180,8 +183,8 @@ struct Large {
 Large measure_large(Stopwatch& stopwatch, const std::vector<Group>& groups, const LinkModel& link, bool one_way) {
   const auto ranks = static_cast<std::int64_t>(largest(groups));
   Load load{exchange_block, one_way};
-  while (stopwatch.measure(groups, load, 1).chain < long_enough && 4 * ranks * load.elements <= most_elements)
-    load.elements *= 4;
+  while (stopwatch.measure(groups, load, 1).chain < long_enough && 2 * ranks * load.elements <= most_elements)
+    load.elements *= 2;
   const Times times = stopwatch.measure(groups, load, large_rounds);
   const auto hops = static_cast<double>(ranks - 1);
   const double messages = hops * static_cast<double>((load.elements + exchange_block - 1) / exchange_block);
@@ -191,8 +194,7 @@ Large measure_large(Stopwatch& stopwatch, const std::vector<Group>& groups, cons
   };
   const double chain = rest(times.chain, hops * link.alpha_seconds);
   const double direct = rest(times.direct, link.alpha_seconds);
-  // Two ranks are each other's only neighbours.
-  return {chain / (hops * static_cast<double>(load.elements) * sizeof(float)), ranks > 2 ? direct / chain : 1.0};
+  return {chain / (hops * static_cast<double>(load.elements) * sizeof(float)), direct / chain};
 }
 
 /// One rank sends to its neighbour; then the ranks of a node do, to those of another or among themselves; then all

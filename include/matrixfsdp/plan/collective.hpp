@@ -40,18 +40,21 @@ struct BlockTransfer {
   std::int64_t after = -1;  ///< a send: the receive (its number in the schedule) that must be complete; -1: own segment
 
   [[nodiscard]] std::int64_t size() const { return elements.size() + padding; }
+  bool operator==(const BlockTransfer&) const = default;
 };
 
 /// Messages to, or from, one peer, in order.
 struct PeerTransfers {
   int peer = 0;
   std::vector<BlockTransfer> blocks;
+  bool operator==(const PeerTransfers&) const = default;
 };
 
 /// One rank's part of an unshard. Receives are numbered through all peers, in the order in which they stand here.
 struct TransferSchedule {
   std::vector<PeerTransfers> sends;
   std::vector<PeerTransfers> receives;
+  bool operator==(const TransferSchedule&) const = default;
 };
 
 /// What one rank sends and receives by a schedule.
@@ -85,6 +88,7 @@ struct Piece {
   Interval elements;  ///< of the buffer
   int owner = 0;
   int holder = 0;
+  bool operator==(const Piece&) const = default;
 };
 
 /// A reduce made ready, once for each unit. The holder of an element sums its gradients, and leaves no trace in the

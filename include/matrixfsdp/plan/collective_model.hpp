@@ -12,7 +12,7 @@
 ///
 /// A message of n bytes takes alpha + beta n (Hockney 1994), and each costs its rank time of its own (the overhead o of
 /// LogP, Culler et al. 1993). Ranks of a node share its link and its memory, and nodes share what is between them.
-/// Where all send to all, a byte takes longer than to one neighbour (contention, Steffenel 2006). For an algorithm:
+/// Where all send to many, a byte takes longer than to one neighbour (contention, Steffenel 2006). For an algorithm:
 ///
 ///   seconds = sum of alpha over the hops of the longest way + max(drain, way)
 ///   drain   = the most of: a rank's messages and bytes; a node's bytes; the mean node's bytes at the speed that all
@@ -31,7 +31,7 @@ struct LinkModel {
   double beta_seconds_per_byte = 0;       ///< of one rank that sends to another
   double node_beta_seconds_per_byte = 0;  ///< of a node's ranks together, to another node's
   double all_beta_seconds_per_byte = 0;   ///< of the mean node, where all send and receive at once
-  double contention = 1;                  ///< factor on all three betas where all send to all
+  double contention = 1;                  ///< factor on all three betas where all send to many
 };
 
 /// What a calibration has found, and of what.
@@ -73,12 +73,15 @@ struct CollectiveChoice {
   double seconds = 0;  ///< predicted
 };
 
+/// Times that differ by less are equal: a calibration cannot tell them apart.
+inline constexpr double collective_tie = 1.05;
+
 /// The fastest of direct, scatter, chain, hierarchical and tree; the earlier of equals. Not padded, which is chain with
 /// more bytes, and not the library's, whose ways are its own. Throws as predicted_unshard_seconds.
 CollectiveChoice choose_unshard(const SegmentTable& table, const Topology& topology, const CollectiveProfile& profile,
                                 std::int64_t block_elements = exchange_block);
 
-/// The fastest of direct and scatter over all passes of a step; direct, if equal. Its seconds are those of the whole
+/// The fastest of direct and scatter over all passes of a step; direct, if they are equal. Its seconds are those of the whole
 /// step. Throws as predicted_reduce_seconds.
 CollectiveChoice choose_reduce(const SegmentTable& table, const Topology& topology, const CollectiveProfile& profile,
                                std::int64_t passes = 1);

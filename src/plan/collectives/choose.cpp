@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <initializer_list>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -10,14 +12,14 @@ namespace {
 
 template <class Predict>
 CollectiveChoice fastest(std::initializer_list<CollectiveAlgorithm> candidates, const Predict& seconds_of) {
-  CollectiveChoice best;
-  bool first = true;
+  std::vector<CollectiveChoice> predicted;
+  double least = std::numeric_limits<double>::infinity();
   for (const CollectiveAlgorithm candidate : candidates) {
-    const double seconds = seconds_of(candidate);
-    if (first || seconds < best.seconds) best = {candidate, seconds};
-    first = false;
+    predicted.push_back({candidate, seconds_of(candidate)});
+    least = std::min(least, predicted.back().seconds);
   }
-  return best;
+  return *std::find_if(predicted.begin(), predicted.end(),
+                       [least](const CollectiveChoice& one) { return one.seconds <= collective_tie * least; });
 }
 
 }  // namespace

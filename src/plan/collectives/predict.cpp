@@ -47,9 +47,13 @@ class Prices {
 
   /// One rank sends `elements` to each of so many others.
   [[nodiscard]] double fan_out(std::int64_t elements, std::int64_t inside, std::int64_t between,
-                               bool all_to_all = false) const {
-    return seconds(elements * inside, inside_, all_to_all, &LinkModel::beta_seconds_per_byte) +
-           seconds(elements * between, between_, all_to_all, &LinkModel::beta_seconds_per_byte);
+                               bool to_many = false) const {
+    return seconds(elements * inside, inside_, to_many, &LinkModel::beta_seconds_per_byte) +
+           seconds(elements * between, between_, to_many, &LinkModel::beta_seconds_per_byte);
+  }
+  /// A node sends to others.
+  [[nodiscard]] double node_link(std::int64_t elements) const {
+    return seconds(elements, between_, false, &LinkModel::node_beta_seconds_per_byte);
   }
   [[nodiscard]] double hop(std::int64_t elements, int from, int to) const {
     const bool near = places.same(from, to);
@@ -57,17 +61,17 @@ class Prices {
   }
 
   /// The busiest rank's messages and bytes, the busiest node's bytes, and those of all together.
-  [[nodiscard]] double drain(const std::vector<TransferCounts>& counts, bool all_to_all) const {
+  [[nodiscard]] double drain(const std::vector<TransferCounts>& counts, bool to_many) const {
     std::vector<TransferCounts> nodes(places.ranks_on.size());
     TransferCounts all;
     double most = 0;
     for (std::size_t rank = 0; rank < counts.size(); ++rank) {
-      most = std::max(most, of_rank(counts[rank], all_to_all));
+      most = std::max(most, of_rank(counts[rank], to_many));
       add(counts[rank], nodes[static_cast<std::size_t>(places.node[rank])]);
       add(counts[rank], all);
     }
     const auto shared = [&](const TransferCounts& of, double LinkModel::*beta, double parts) {
-      most = std::max({most, bytes_inside(of, all_to_all, beta) / parts, bytes_between(of, all_to_all, beta) / parts});
+      most = std::max({most, bytes_inside(of, to_many, beta) / parts, bytes_between(of, to_many, beta) / parts});
     };
     for (const TransferCounts& node : nodes)
       shared(node, &LinkModel::node_beta_seconds_per_byte, 1);
@@ -82,23 +86,23 @@ class Prices {
     sum.sent_between_nodes += part.sent_between_nodes;
     sum.received_between_nodes += part.received_between_nodes;
   }
-  static double seconds(std::int64_t elements, const LinkModel& link, bool all_to_all, double LinkModel::*beta) {
-    return static_cast<double>(elements) * element_bytes * (all_to_all ? link.contention : 1.0) * link.*beta;
+  static double seconds(std::int64_t elements, const LinkModel& link, bool to_many, double LinkModel::*beta) {
+    return static_cast<double>(elements) * element_bytes * (to_many ? link.contention : 1.0) * link.*beta;
   }
-  [[nodiscard]] double bytes_inside(const TransferCounts& counts, bool all_to_all, double LinkModel::*beta) const {
+  [[nodiscard]] double bytes_inside(const TransferCounts& counts, bool to_many, double LinkModel::*beta) const {
     return seconds(std::max(counts.sent - counts.sent_between_nodes, counts.received - counts.received_between_nodes),
-                   inside_, all_to_all, beta);
+                   inside_, to_many, beta);
   }
-  [[nodiscard]] double bytes_between(const TransferCounts& counts, bool all_to_all, double LinkModel::*beta) const {
-    return seconds(std::max(counts.sent_between_nodes, counts.received_between_nodes), between_, all_to_all, beta);
+  [[nodiscard]] double bytes_between(const TransferCounts& counts, bool to_many, double LinkModel::*beta) const {
+    return seconds(std::max(counts.sent_between_nodes, counts.received_between_nodes), between_, to_many, beta);
   }
   /// A rank serves its links one after the other.
-  [[nodiscard]] double of_rank(const TransferCounts& counts, bool all_to_all) const {
+  [[nodiscard]] double of_rank(const TransferCounts& counts, bool to_many) const {
     const auto messages_between = static_cast<double>(counts.messages_between_nodes);
     const double messages = (static_cast<double>(counts.messages) - messages_between) * inside_.message_seconds +
                             messages_between * between_.message_seconds;
-    return bytes_inside(counts, all_to_all, &LinkModel::beta_seconds_per_byte) +
-           bytes_between(counts, all_to_all, &LinkModel::beta_seconds_per_byte) + messages;
+    return bytes_inside(counts, to_many, &LinkModel::beta_seconds_per_byte) +
+           bytes_between(counts, to_many, &LinkModel::beta_seconds_per_byte) + messages;
   }
 
   LinkModel inside_;
@@ -142,8 +146,11 @@ Way chain_way(const Prices& prices, bool padded) {
 }
 
 /// To helpers, and from each of them to all others. All helpers of a node, and of an owner, are busy at once.
-Way scatter_way(const Prices& prices, const std::vector<Piece>& pieces) {
+Way scatter_way(const Prices& prices, const std::vector<Piece>& pieces, const std::vector<TransferCounts>& counts) {
   Way way;
+  std::vector<std::int64_t> out_of_node(prices.places.ranks_on.size(), 0);
+  for (std::size_t rank = 0; rank < counts.size(); ++rank)
+    out_of_node[static_cast<std::size_t>(prices.places.node[rank])] += counts[rank].sent_between_nodes;
   std::vector<std::int64_t> out_inside(prices.table.intervals.size(), 0);  // of each owner, to helpers
   std::vector<std::int64_t> out_between(prices.table.intervals.size(), 0);
   std::vector<double> relayed(prices.table.intervals.size(), 0);  // of the owner: the longest second hop
@@ -162,12 +169,17 @@ Way scatter_way(const Prices& prices, const std::vector<Piece>& pieces) {
     const std::int64_t tail = prices.tail_of(piece.elements.size());
     relayed[owner] = std::max(
         relayed[owner], prices.fan_out(tail, inside - (near ? 1 : 0), (between - (near ? 0 : 1)) * (inside + 1), true));
-    way.latency = std::max(way.latency, prices.alpha(piece.owner, piece.holder) + prices.alpha());
+    // The owner has it already: a helper beside it may have only strangers left.
+    const double second = std::max(inside > (near ? 1 : 0) ? prices.link(true).alpha_seconds : 0.0,
+                                   between > (near ? 0 : 1) ? prices.link(false).alpha_seconds : 0.0);
+    way.latency = std::max(way.latency, prices.alpha(piece.owner, piece.holder) + second);
   }
   for (std::size_t owner = 0; owner < relayed.size(); ++owner) {
     if (relayed[owner] == 0) continue;
+    // Helpers on the owner's node send over the same link meanwhile.
     const double out = prices.fan_out(out_inside[owner], 1, 0) + prices.fan_out(out_between[owner], 0, 1);
-    way.bytes = std::max(way.bytes, out + relayed[owner]);
+    const double node = prices.node_link(out_of_node[static_cast<std::size_t>(prices.places.node[owner])]);
+    way.bytes = std::max(way.bytes, std::max(out, node) + relayed[owner]);
   }
   return way;
 }
@@ -203,12 +215,12 @@ Way tree_way(const Prices& prices, CollectiveAlgorithm algorithm) {
   return longest;
 }
 
-Way way_of(const Prices& prices, CollectiveAlgorithm algorithm) {
+Way way_of(const Prices& prices, CollectiveAlgorithm algorithm, const std::vector<TransferCounts>& counts) {
   switch (algorithm) {
     case CollectiveAlgorithm::direct:
       return {prices.alpha(), 0};
     case CollectiveAlgorithm::scatter:
-      return scatter_way(prices, detail::deal(prices.table, detail::relay_shares(prices.table)));
+      return scatter_way(prices, detail::deal(prices.table, detail::relay_shares(prices.table)), counts);
     case CollectiveAlgorithm::chain:
     case CollectiveAlgorithm::padded:
       return chain_way(prices, algorithm == CollectiveAlgorithm::padded);
@@ -225,9 +237,10 @@ double predicted_unshard_seconds(CollectiveAlgorithm algorithm, const SegmentTab
   require_links(profile, topology);
   if (topology.world_size() == 1 || table.size == 0) return 0;
   const Prices prices(table, topology, profile, exchange_window * block_elements);
-  const bool all_to_all = algorithm == CollectiveAlgorithm::direct || algorithm == CollectiveAlgorithm::scatter;
-  const Way way = way_of(prices, algorithm);
-  return way.latency + std::max(prices.drain(counts, all_to_all), way.bytes);
+  const bool to_neighbours = algorithm == CollectiveAlgorithm::chain || algorithm == CollectiveAlgorithm::padded ||
+                             algorithm == CollectiveAlgorithm::hierarchical;
+  const Way way = way_of(prices, algorithm, counts);
+  return way.latency + std::max(prices.drain(counts, !to_neighbours), way.bytes);
 }
 
 double predicted_reduce_seconds(CollectiveAlgorithm algorithm, const SegmentTable& table, const Topology& topology,
