@@ -236,7 +236,9 @@ TEST(TrainRun, collectives_are_chosen_from_a_calibration_that_is_kept) {
     EXPECT_NE(result.err.find("collectives: unshard "), std::string::npos) << result.err;
     EXPECT_NE(result.err.find("inside nodes "), std::string::npos) << result.err;
     const std::string text = read_file(profile);
-    if (!kept.empty()) EXPECT_EQ(text, kept);
+    if (!kept.empty()) {
+      EXPECT_EQ(text, kept);
+    }
     kept = text;
   }
   EXPECT_NE(kept, "");
