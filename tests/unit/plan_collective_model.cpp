@@ -215,7 +215,7 @@ TEST(PlanCollectiveModel, times_that_differ_by_less_than_a_calibration_can_tell_
   const SegmentTable table = even_table(mebi, 8);
   profile.between->contention = 1.04;
   EXPECT_EQ(chosen(table, 1, profile), CollectiveAlgorithm::direct) << "chain takes 0.96 of it";
-  profile.between->contention = 1.06;
+  profile.between->contention = 1.07;
   EXPECT_EQ(chosen(table, 1, profile), CollectiveAlgorithm::chain);
 }
 

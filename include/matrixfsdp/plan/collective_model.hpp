@@ -74,7 +74,7 @@ struct CollectiveChoice {
 };
 
 /// Times that differ by less are equal: a calibration cannot tell them apart.
-inline constexpr double collective_tie = 1.05;
+inline constexpr double collective_tie = 1.06;
 
 /// The fastest of direct, scatter, chain, hierarchical and tree; the earlier of equals. Not padded, which is chain with
 /// more bytes, and not the library's, whose ways are its own. Throws as predicted_unshard_seconds.

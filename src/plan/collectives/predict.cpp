@@ -39,6 +39,7 @@ class Prices {
 
   /// Elements of `size` that are under way together: they leave one by one, but arrive together.
   [[nodiscard]] std::int64_t tail_of(std::int64_t size) const { return std::min(size, under_way_); }
+  [[nodiscard]] std::int64_t under_way() const { return under_way_; }
   /// `size` elements over hops that together take `all` for an element, the slowest of them `slowest`.
   [[nodiscard]] double pipelined(std::int64_t size, double all, double slowest) const {
     const std::int64_t tail = tail_of(size);
@@ -46,10 +47,14 @@ class Prices {
   }
 
   /// One rank sends `elements` to each of so many others.
+  /// Many contend for a link only as far as they fill its queues: `queued` of 1.
   [[nodiscard]] double fan_out(std::int64_t elements, std::int64_t inside, std::int64_t between,
-                               bool to_many = false) const {
-    return seconds(elements * inside, inside_, to_many, &LinkModel::beta_seconds_per_byte) +
-           seconds(elements * between, between_, to_many, &LinkModel::beta_seconds_per_byte);
+                               double queued = 0) const {
+    const auto price = [&](std::int64_t others, const LinkModel& link) {
+      return seconds(elements * others, link, false, &LinkModel::beta_seconds_per_byte) *
+             (1 + queued * (link.contention - 1));
+    };
+    return price(inside, inside_) + price(between, between_);
   }
   /// A node sends to others.
   [[nodiscard]] double node_link(std::int64_t elements) const {
@@ -153,7 +158,7 @@ Way scatter_way(const Prices& prices, const std::vector<Piece>& pieces, const st
     out_of_node[static_cast<std::size_t>(prices.places.node[rank])] += counts[rank].sent_between_nodes;
   std::vector<std::int64_t> out_inside(prices.table.intervals.size(), 0);  // of each owner, to helpers
   std::vector<std::int64_t> out_between(prices.table.intervals.size(), 0);
-  std::vector<double> relayed(prices.table.intervals.size(), 0);  // of the owner: the longest second hop
+  std::vector<double> relayed(prices.table.intervals.size(), -1);  // of the owner: the longest second hop
   for (const Piece& piece : pieces) {
     const auto owner = static_cast<std::size_t>(piece.owner);
     const bool near = prices.places.same(piece.owner, piece.holder);
@@ -167,15 +172,18 @@ Way scatter_way(const Prices& prices, const std::vector<Piece>& pieces, const st
     }
     (near ? out_inside : out_between)[owner] += piece.elements.size();
     const std::int64_t tail = prices.tail_of(piece.elements.size());
-    relayed[owner] = std::max(
-        relayed[owner], prices.fan_out(tail, inside - (near ? 1 : 0), (between - (near ? 0 : 1)) * (inside + 1), true));
+    // What helpers beside the owner send to other nodes is in what that node sends, below.
+    const double queued = static_cast<double>(tail) / static_cast<double>(prices.under_way());
+    relayed[owner] =
+        std::max(relayed[owner], near ? prices.fan_out(tail, inside - 1, 0)
+                                      : prices.fan_out(tail, inside, (between - 1) * (inside + 1), queued));
     // The owner has it already: a helper beside it may have only strangers left.
     const double second = std::max(inside > (near ? 1 : 0) ? prices.link(true).alpha_seconds : 0.0,
                                    between > (near ? 0 : 1) ? prices.link(false).alpha_seconds : 0.0);
     way.latency = std::max(way.latency, prices.alpha(piece.owner, piece.holder) + second);
   }
   for (std::size_t owner = 0; owner < relayed.size(); ++owner) {
-    if (relayed[owner] == 0) continue;
+    if (relayed[owner] < 0) continue;
     // Helpers on the owner's node send over the same link meanwhile.
     const double out = prices.fan_out(out_inside[owner], 1, 0) + prices.fan_out(out_between[owner], 0, 1);
     const double node = prices.node_link(out_of_node[static_cast<std::size_t>(prices.places.node[owner])]);
