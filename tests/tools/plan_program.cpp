@@ -70,7 +70,7 @@ TEST(PlanProgram, a_profile_predicts_each_unit) {
     bytes += rank["bytes"].get<double>();
   for (const auto& unit : plan["units"]) {
     for (const char* phase : {"unshard", "reduce"}) {
-      EXPECT_EQ(unit[phase]["collective"], "direct") << unit;
+      EXPECT_EQ(unit[phase]["collective"], phase == std::string("unshard") ? "direct" : "scatter") << unit;
       EXPECT_GT(unit[phase]["predicted_seconds"].get<double>(), 1e-3) << "one hop, and bytes";
       EXPECT_LT(unit[phase]["predicted_seconds"].get<double>(), 1e-3 + bytes * 1e-9);
     }

@@ -74,15 +74,15 @@ struct CollectiveChoice {
 };
 
 /// Times that differ by less are equal: a calibration cannot tell them apart.
-inline constexpr double collective_tie = 1.06;
+inline constexpr double collective_tie = 1.05;
 
 /// The fastest of direct, scatter, chain, hierarchical and tree; the earlier of equals. Not padded, which is chain with
 /// more bytes, and not the library's, whose ways are its own. Throws as predicted_unshard_seconds.
 CollectiveChoice choose_unshard(const SegmentTable& table, const Topology& topology, const CollectiveProfile& profile,
                                 std::int64_t block_elements = exchange_block);
 
-/// The fastest of direct and scatter over all passes of a step; direct, if they are equal. Its seconds are those of the whole
-/// step. Throws as predicted_reduce_seconds.
+/// The fastest of direct and scatter over all passes of a step; scatter, which spreads the sums, if they are equal. Its
+/// seconds are those of the whole step. Throws as predicted_reduce_seconds.
 CollectiveChoice choose_reduce(const SegmentTable& table, const Topology& topology, const CollectiveProfile& profile,
                                std::int64_t passes = 1);
 

@@ -35,7 +35,7 @@ CollectiveChoice choose_unshard(const SegmentTable& table, const Topology& topol
 CollectiveChoice choose_reduce(const SegmentTable& table, const Topology& topology, const CollectiveProfile& profile,
                                std::int64_t passes) {
   using enum CollectiveAlgorithm;
-  return fastest({direct, scatter}, [&](CollectiveAlgorithm algorithm) {
+  return fastest({scatter, direct}, [&](CollectiveAlgorithm algorithm) {
     const double last = predicted_reduce_seconds(algorithm, table, topology, profile, passes, true);
     if (passes == 1) return last;
     const double others = predicted_reduce_seconds(algorithm, table, topology, profile, passes, false);

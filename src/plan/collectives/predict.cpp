@@ -52,7 +52,7 @@ class Prices {
                                double queued = 0) const {
     const auto price = [&](std::int64_t others, const LinkModel& link) {
       return seconds(elements * others, link, false, &LinkModel::beta_seconds_per_byte) *
-             (1 + queued * (link.contention - 1));
+             (1 + queued * std::max(0.0, link.contention - 1));
     };
     return price(inside, inside_) + price(between, between_);
   }
@@ -92,7 +92,10 @@ class Prices {
     sum.received_between_nodes += part.received_between_nodes;
   }
   static double seconds(std::int64_t elements, const LinkModel& link, bool to_many, double LinkModel::*beta) {
-    return static_cast<double>(elements) * element_bytes * (to_many ? link.contention : 1.0) * link.*beta;
+    // Less than 1: all together are faster so, but no rank and no link is.
+    const bool together = beta == &LinkModel::all_beta_seconds_per_byte;
+    const double contention = together ? link.contention : std::max(1.0, link.contention);
+    return static_cast<double>(elements) * element_bytes * (to_many ? contention : 1.0) * link.*beta;
   }
   [[nodiscard]] double bytes_inside(const TransferCounts& counts, bool to_many, double LinkModel::*beta) const {
     return seconds(std::max(counts.sent - counts.sent_between_nodes, counts.received - counts.received_between_nodes),
