@@ -21,6 +21,7 @@ std::string processor() {
 }
 
 std::string cell(const nlohmann::json& value) {
+  if (value.is_null()) return "-";
   if (value.is_object() && value.contains("median")) return fmt::format("{:.4g}", value["median"].get<double>());
   if (value.is_number_float()) return fmt::format("{:.4g}", value.get<double>());
   return value.is_string() ? value.get<std::string>() : value.dump();

@@ -1,9 +1,11 @@
 #include "apps/bench/collectives.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 
 #include <fmt/format.h>
 #include <mpi.h>
@@ -11,8 +13,11 @@
 #include <matrixfsdp/comm/mpi.hpp>
 #include <matrixfsdp/comm/segments.hpp>
 #include <matrixfsdp/core/error.hpp>
+#include <matrixfsdp/core/log.hpp>
+#include <matrixfsdp/plan/collective_model.hpp>
 
 #include "apps/bench/benchmark.hpp"
+#include "apps/train/collective_profile.hpp"
 
 namespace matrixfsdp::bench {
 namespace {
@@ -79,7 +84,12 @@ struct Contender {
   std::string table_name;
   SegmentTable table;
   std::function<Request(const Tensor<float>& input, const Tensor<float>& output)> start;
-  std::int64_t rank_bytes = 0;  ///< max(sent, received) of this rank
+  std::int64_t rank_bytes = 0;       ///< max(sent, received) of this rank
+  std::string choice;                ///< of auto
+  std::optional<double> predicted;   ///< seconds; not of the MPI library's own algorithms
+  std::shared_ptr<Unshard> unshard;  ///< one of ours has one of these two
+  std::shared_ptr<Reduce> reduce;
+  std::size_t runner = 0;  ///< index of the one that runs for it
   std::vector<double> seconds;
   std::int64_t wrong = 0;
 };
@@ -144,61 +154,82 @@ Contender library_reference(Communicator& world, const std::string& operation, s
   return contender;
 }
 
-Contender our_unshard(Communicator& world, const Topology& topology, CollectiveAlgorithm algorithm,
-                      const SegmentTable& table, std::int64_t block_bytes) {
+/// What all contenders of a run have in common.
+struct Job {
+  Communicator& world;
+  const CollectivesOptions& options;
+  Topology topology;
+  CollectiveProfile profile;
+
+  [[nodiscard]] std::int64_t block() const { return options.block_bytes / 4; }
+};
+
+Contender our_unshard(const Job& job, CollectiveAlgorithm algorithm, const SegmentTable& table) {
+  Communicator& world = job.world;
   Contender contender;
-  contender.operation = "unshard";
   const auto unshard =
-      std::make_shared<Unshard>(prepare_unshard(algorithm, table, topology, world.rank(), block_bytes / 4));
+      std::make_shared<Unshard>(prepare_unshard(algorithm, table, job.topology, world.rank(), job.block()));
+  contender.unshard = unshard;
   contender.start = [unshard, &world](const Tensor<float>& input, const Tensor<float>& output) {
     return gather(world, Purpose::unshard, *unshard, input, output, label);
   };
-  const TransferCounts counts = counts_of(unshard->schedule, topology, world.rank());
-  const std::int64_t own = table.shard_size(world.rank());
-  contender.rank_bytes = algorithm == CollectiveAlgorithm::allgatherv
-                             ? 4 * std::max(own * (world.size() - 1), table.size - own)
-                             : 4 * std::max(counts.sent, counts.received);
+  if (algorithm == CollectiveAlgorithm::allgatherv) {
+    const std::int64_t own = table.shard_size(world.rank());
+    contender.rank_bytes = 4 * std::max(own * (world.size() - 1), table.size - own);
+    return contender;
+  }
+  const TransferCounts counts = counts_of(unshard->schedule, job.topology, world.rank());
+  contender.rank_bytes = 4 * std::max(counts.sent, counts.received);
+  contender.predicted = predicted_unshard_seconds(algorithm, table, job.topology, job.profile, job.block());
   return contender;
 }
 
-Contender our_reduce(Communicator& world, CollectiveAlgorithm algorithm, const SegmentTable& table) {
+Contender our_reduce(const Job& job, CollectiveAlgorithm algorithm, const SegmentTable& table) {
+  Communicator& world = job.world;
   Contender contender;
-  contender.operation = "reduce";
   const auto prepared = std::make_shared<Reduce>(prepare_reduce(algorithm, table));
+  contender.reduce = prepared;
   const int rank = world.rank();
   const Tensor<float> sums = make_tensor<float>("sums", running_sum_elements(*prepared, rank));
   contender.start = [prepared, sums, &world](const Tensor<float>& input, const Tensor<float>& output) {
     return reduce(world, *prepared, {}, input, sums, output, label);
   };
-  std::int64_t sent = 0;
-  std::int64_t received = 0;
-  for (const auto& blocks : prepared->blocks) {
-    for (const Piece& block : blocks) {
-      const std::int64_t size = block.elements.size();
-      const bool on = block.owner != block.holder;  // the sum goes on to the owner
-      sent += block.holder == rank ? (on ? size : 0) : size;
-      received += (block.holder == rank ? size * (world.size() - 1) : 0) + (on && block.owner == rank ? size : 0);
-    }
-  }
-  contender.rank_bytes = 4 * std::max(sent, received);
+  const TransferCounts counts = reduce_counts(algorithm, table, job.topology)[static_cast<std::size_t>(rank)];
+  contender.rank_bytes = 4 * std::max(counts.sent, counts.received);
+  contender.predicted = predicted_reduce_seconds(algorithm, table, job.topology, job.profile);
   return contender;
 }
 
-std::vector<Contender> contenders_of(Communicator& world, const CollectivesOptions& options, std::int64_t size) {
-  const Topology topology = mpi::topology_of(world);
+Contender our_contender(const Job& job, const std::string& operation, const std::string& name,
+                        const SegmentTable& table) {
+  const bool reduces = operation == "reduce";
+  std::string choice;
+  if (name == "auto") {
+    choice = name_of((reduces ? choose_reduce(table, job.topology, job.profile)
+                              : choose_unshard(table, job.topology, job.profile, job.block()))
+                         .algorithm);
+  }
+  const CollectiveAlgorithm algorithm = parse_collective(choice.empty() ? name : choice);
+  Contender contender = reduces ? our_reduce(job, algorithm, table) : our_unshard(job, algorithm, table);
+  contender.operation = operation;
+  contender.algorithm = name;
+  contender.choice = choice;
+  return contender;
+}
+
+bool exists(const std::string& operation, const std::string& algorithm) {
+  return operation == "unshard" || algorithm == "direct" || algorithm == "scatter" || algorithm == "auto";
+}
+
+std::vector<Contender> contenders_of(const Job& job, std::int64_t size) {
   std::vector<Contender> contenders;
-  for (const std::string& operation : options.operations) {
-    contenders.push_back(library_reference(world, operation, size));
-    for (const std::string& name : options.tables) {
-      const SegmentTable table = table_of(name, size, world.size());
-      for (const std::string& text : options.algorithms) {
-        const CollectiveAlgorithm algorithm = parse_collective(text);
-        const bool reduces = algorithm == CollectiveAlgorithm::direct || algorithm == CollectiveAlgorithm::scatter;
-        if (operation == "reduce" && !reduces) continue;
-        contenders.push_back(operation == "reduce"
-                                 ? our_reduce(world, algorithm, table)
-                                 : our_unshard(world, topology, algorithm, table, options.block_bytes));
-        contenders.back().algorithm = text;
+  for (const std::string& operation : job.options.operations) {
+    contenders.push_back(library_reference(job.world, operation, size));
+    for (const std::string& name : job.options.tables) {
+      const SegmentTable table = table_of(name, size, job.world.size());
+      for (const std::string& algorithm : job.options.algorithms) {
+        if (!exists(operation, algorithm)) continue;
+        contenders.push_back(our_contender(job, operation, algorithm, table));
         contenders.back().table_name = name;
         contenders.back().table = table;
       }
@@ -207,7 +238,65 @@ std::vector<Contender> contenders_of(Communicator& world, const CollectivesOptio
   return contenders;
 }
 
-nlohmann::json row_of(Communicator& world, const Contender& contender, double reference) {
+/// Another one of ours for the same table.
+bool competes(const Contender& a, const Contender& b) {
+  return a.operation == b.operation && a.table_name == b.table_name && b.algorithm.rfind("MPI_", 0) != 0;
+}
+
+/// On this rank: the same messages in the same order.
+bool same_messages(const Contender& a, const Contender& b) {
+  if (!competes(a, b) || !competes(b, a)) return false;
+  if (a.unshard && b.unshard)
+    return a.unshard->algorithm != CollectiveAlgorithm::allgatherv &&
+           b.unshard->algorithm != CollectiveAlgorithm::allgatherv && a.unshard->schedule == b.unshard->schedule;
+  return a.reduce && b.reduce && a.reduce->blocks == b.reduce->blocks;
+}
+
+/// Contenders that do the same on all ranks (auto and what it chose; direct and scatter of an even table) run once: two
+/// times of one thing would differ by noise.
+void share_runs(Communicator& world, std::vector<Contender>& contenders) {
+  const std::size_t count = contenders.size();
+  std::vector<std::byte> same(count * count);
+  for (std::size_t i = 0; i < count * count; ++i)
+    same[i] = std::byte(same_messages(contenders[i / count], contenders[i % count]) ? 1 : 0);
+  for (const auto& theirs : world.all_gather(Purpose::other, same, label)) {
+    for (std::size_t i = 0; i < same.size(); ++i)
+      same[i] &= theirs[i];
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto row = same.begin() + static_cast<std::ptrdiff_t>(i * count);
+    const auto first = std::find(row, row + static_cast<std::ptrdiff_t>(i), std::byte(1));
+    contenders[i].runner = static_cast<std::size_t>(first - row);
+  }
+}
+
+/// Rounds in which all take turns, forwards and backwards: what runs before leaves its traces in queues and caches.
+void run_rounds(const Job& job, std::vector<Contender>& contenders) {
+  for (std::int64_t round = 0; round <= job.options.rounds; ++round) {
+    for (std::size_t turn = 0; turn < contenders.size(); ++turn) {
+      const std::size_t index = round % 2 == 0 ? turn : contenders.size() - 1 - turn;
+      Contender& contender = contenders[index];
+      if (contender.runner != index) continue;
+      measure(job.world, contender);
+      if (round == 0) contender.seconds.clear();  // connections are made, pages are touched
+    }
+  }
+  for (Contender& contender : contenders) {
+    const Contender& runner = contenders[contender.runner];
+    contender.seconds = runner.seconds;
+    contender.wrong = runner.wrong;
+  }
+}
+
+double fastest(const Contender& contender, const std::vector<Contender>& all) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const Contender& other : all) {
+    if (competes(contender, other)) least = std::min(least, spread_of(other.seconds).median);
+  }
+  return least;
+}
+
+nlohmann::json row_of(Communicator& world, const Contender& contender, double reference, double best) {
   const Spread seconds = spread_of(contender.seconds);
   const double bytes = 4.0 * static_cast<double>(contender.table.size);
   std::int64_t most = 0;
@@ -217,37 +306,41 @@ nlohmann::json row_of(Communicator& world, const Contender& contender, double re
           {"algorithm", contender.algorithm},
           {"table", contender.table_name},
           {"bytes", 4 * contender.table.size},
+          {"choice", contender.choice.empty() ? nlohmann::json() : nlohmann::json(contender.choice)},
           {"seconds", to_json(seconds)},
+          {"predicted_seconds", contender.predicted ? nlohmann::json(*contender.predicted) : nlohmann::json()},
           {"algbw", bytes / seconds.median * 1e-9},
           {"busbw", bytes / seconds.median * 1e-9 * (world.size() - 1) / world.size()},
           {"max_rank_bytes", most},
           {"wrong", contender.wrong},
-          {"ratio", seconds.median / reference}};
+          {"ratio", seconds.median / reference},
+          {"over_best", seconds.median / best}};
 }
 
 }  // namespace
 
 int collectives(Session& session, const CollectivesOptions& options) {
   Communicator& world = session.world();
+  Job job{world, options, mpi::topology_of(world), {}};
+  job.profile = train::collective_profile(world, job.topology, options.profile);
+  if (world.rank() == 0) log_line("calibration: " + train::to_text(job.profile));
   nlohmann::json rows = nlohmann::json::array();
   std::int64_t wrong = 0;
   for (const std::int64_t bytes : options.bytes) {
-    std::vector<Contender> contenders = contenders_of(world, options, bytes / 4);
-    for (std::int64_t round = 0; round <= options.rounds; ++round) {
-      for (Contender& contender : contenders) {
-        measure(world, contender);
-        if (round == 0) contender.seconds.clear();  // connections are made, pages are touched
-      }
-    }
+    std::vector<Contender> contenders = contenders_of(job, bytes / 4);
+    share_runs(world, contenders);
+    run_rounds(job, contenders);
     double reference = 0;
     for (const Contender& contender : contenders) {
-      if (contender.algorithm.rfind("MPI_", 0) == 0) reference = spread_of(contender.seconds).median;
-      rows.push_back(row_of(world, contender, reference));
+      const bool library = contender.algorithm.rfind("MPI_", 0) == 0;
+      if (library) reference = spread_of(contender.seconds).median;
+      rows.push_back(row_of(world, contender, reference, library ? reference : fastest(contender, contenders)));
       wrong += contender.wrong;
     }
   }
   print("collectives", session, rows,
-        {"operation", "algorithm", "table", "bytes", "seconds", "algbw", "busbw", "max_rank_bytes", "wrong", "ratio"},
+        {"operation", "algorithm", "choice", "table", "bytes", "seconds", "predicted_seconds", "algbw", "busbw",
+         "max_rank_bytes", "wrong", "ratio", "over_best"},
         options.json);
   return wrong == 0 ? exit_ok : exit_different;
 }

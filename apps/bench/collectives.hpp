@@ -10,11 +10,15 @@ namespace matrixfsdp::bench {
 
 /// `mfsdp-bench collectives`: unshard and reduce of tables of segments by each algorithm, beside the MPI library's own
 /// MPI_Iallgather and MPI_Ireduce_scatter_block of the even split, polled the same way. All take turns, round by round.
+/// `auto` is the algorithm that the model chooses: its time is that algorithm's own in the same rounds. So it is with
+/// all algorithms that send the same messages for a table.
 struct CollectivesOptions {
   std::vector<std::int64_t> bytes = {28 << 20};  ///< of the unit
   std::vector<std::string> operations = {"unshard", "reduce"};
   std::vector<std::string> tables = {"even", "seven", "one"};
-  std::vector<std::string> algorithms = {"direct", "chain", "scatter", "tree", "hierarchical", "padded", "allgatherv"};
+  std::vector<std::string> algorithms = {"direct",       "chain",  "scatter",    "tree",
+                                         "hierarchical", "padded", "allgatherv", "auto"};
+  std::string profile;  ///< file of the calibration; empty: calibrate, and keep it nowhere
   std::int64_t block_bytes = 128 << 10;
   std::int64_t rounds = 5;
   bool json = false;

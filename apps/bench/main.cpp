@@ -48,7 +48,9 @@ int main(int argc, char** argv) {
         "Unshard and reduce of one unit by each algorithm (reduce: direct and scatter). ratio: seconds over those of "
         "MPI_Iallgather, or MPI_Ireduce_scatter_block, of the even split in the same run; algbw and busbw: GB/s of the "
         "unit's bytes and of (W - 1) / W of them; max_rank_bytes: the most that one rank sends or receives; wrong: "
-        "elements that did not arrive (exit code 1 if any).");
+        "elements that did not arrive (exit code 1 if any); over_best: seconds over those of the fastest of the "
+        "algorithms beside it. predicted_seconds: of the model that a calibration fills at the start; auto: what the "
+        "model chooses (choice), with that algorithm's time in the same rounds.");
     collectives->add_option("--operation", collectives_options.operations)
         ->check(CLI::IsMember({"unshard", "reduce"}))
         ->capture_default_str();
@@ -59,6 +61,8 @@ int main(int argc, char** argv) {
         ->check(CLI::IsMember({"even", "seven", "one"}))
         ->capture_default_str();
     collectives->add_option("--algorithm", collectives_options.algorithms)->capture_default_str();
+    collectives->add_option("--collective-profile", collectives_options.profile,
+                            "File of the calibration: read if it exists, else written");
     collectives->add_option("--block", collectives_options.block_bytes, "Bytes of a message")
         ->transform(CLI::AsSizeValue(false))
         ->capture_default_str();

@@ -1,8 +1,6 @@
 #include <algorithm>
-#include <charconv>
 #include <functional>
 #include <limits>
-#include <map>
 #include <string>
 
 #include <CLI/CLI.hpp>
@@ -11,6 +9,7 @@
 
 #include <matrixfsdp/core/error.hpp>
 
+#include "apps/option_reader.hpp"
 #include "apps/train/options.hpp"
 #include "apps/train/unit_policies.hpp"
 #include "apps/train/version.hpp"
@@ -18,60 +17,7 @@
 namespace matrixfsdp::train {
 namespace {
 
-/// Options whose bad values are one line: name, value, expectation.
-class OptionReader {
- public:
-  explicit OptionReader(CLI::App& app) : app_(app) {}
-
-  CLI::Option* integer(const std::string& name, std::int64_t& target, std::int64_t minimum, const std::string& help) {
-    return text(name, help, std::to_string(target), [name, &target, minimum](const std::string& value) {
-      std::int64_t parsed = 0;
-      const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), parsed);
-      if (error != std::errc() || end != value.data() + value.size() || parsed < minimum) {
-        throw InputError(fmt::format("{} '{}': expected an integer of at least {}", name, value, minimum));
-      }
-      target = parsed;
-    });
-  }
-
-  CLI::Option* real(const std::string& name, double& target, double minimum, double maximum, const std::string& help) {
-    return text(name, help, fmt::format("{}", target), [name, &target, minimum, maximum](const std::string& value) {
-      double parsed = 0;
-      const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), parsed);
-      const bool number = error == std::errc() && end == value.data() + value.size();
-      if (!number || !(parsed >= minimum && parsed <= maximum)) {
-        throw InputError(fmt::format("{} '{}': expected a number from {} to {}", name, value, minimum, maximum));
-      }
-      target = parsed;
-    });
-  }
-
-  CLI::Option* text(const std::string& name, const std::string& help, const std::string& shown_default,
-                    const std::function<void(const std::string&)>& read) {
-    CLI::Option* option = app_.add_option_function<std::string>(name, read, help);
-    if (!shown_default.empty()) option->default_str(shown_default);
-    option->take_last();
-    return option;
-  }
-
-  CLI::Option* choice(const std::string& name, const std::string& help, const std::string& shown_default,
-                      const std::map<std::string, std::function<void()>>& choices) {
-    return text(name, help, shown_default, [name, choices](const std::string& value) {
-      const auto found = choices.find(value);
-      if (found == choices.end()) {
-        std::vector<std::string> names;
-        names.reserve(choices.size());
-        for (const auto& entry : choices)
-          names.push_back(entry.first);
-        throw InputError(fmt::format("{} '{}': expected one of {}", name, value, fmt::join(names, ", ")));
-      }
-      found->second();
-    });
-  }
-
- private:
-  CLI::App& app_;
-};
+using apps::OptionReader;
 
 /// Extents as given; 0 where not given, so that the catalogue's or the defaults' value stays.
 struct ShapeOverrides {
@@ -182,9 +128,20 @@ void add_parallel_options(OptionReader& reader, Options& options, std::int64_t& 
                  {"ddp", [&options] { options.strategy = Strategy::ddp; }}});
   reader.text("--planner", "role, scope, cost, balanced", "balanced",
               [&options](const std::string& value) { options.planner.policy = parse_policy(value); });
-  reader.text("--collective", "How units are unsharded: direct, chain, scatter, tree, hierarchical, padded, allgatherv",
-              "scatter",
-              [&options](const std::string& value) { options.sharding.collective = parse_collective(value); });
+  reader.text("--collective",
+              "How units are unsharded: direct, chain, scatter, tree, hierarchical, padded, allgatherv; auto: what a "
+              "calibration of a few seconds predicts to be the fastest, for each unit, and for its reduction",
+              "scatter", [&options](const std::string& value) {
+                options.automatic_collectives = value == "auto";
+                if (options.automatic_collectives) return;
+                try {
+                  options.sharding.collective = parse_collective(value);
+                } catch (const InputError& error) {
+                  throw InputError(fmt::format("{}, or auto", error.what()));
+                }
+              });
+  reader.text("--collective-profile", "File of the calibration: read if it exists, else written", "",
+              [&options](const std::string& value) { options.collective_profile = value; });
   reader.choice("--accumulate",
                 "chunks: exchange in every pass, bits independent of W; unsharded: once per step, more memory",
                 "chunks",

@@ -26,6 +26,10 @@ void validate(const Options& options, int world_size) {
     throw InputError(
         fmt::format("--warmup-steps {}: expected at most --steps {}", options.schedule.warmup_steps, options.steps));
   }
+  if (!options.collective_profile.empty() && !options.automatic_collectives) {
+    throw InputError(fmt::format("--collective-profile '{}': expected --collective auto, which alone reads it",
+                                 options.collective_profile));
+  }
   if (options.resume.empty()) throw InputError("--resume '': expected none, auto or the folder of one step");
   if (options.resume == "auto" && options.checkpoint_folder.empty()) {
     throw InputError("--resume 'auto': expected --checkpoint-dir to say where checkpoints are");
@@ -57,7 +61,7 @@ nlohmann::json to_json(const Options& options) {
       {"prefetch", options.sharding.prefetch},
       {"reduces_in_flight", options.sharding.reduces_in_flight},
       {"progress", options.sharding.progress_thread ? "thread" : "poll"},
-      {"collective", name_of(options.sharding.collective)},
+      {"collective", options.automatic_collectives ? "auto" : name_of(options.sharding.collective)},
       {"accumulate", options.sharding.accumulation == Accumulation::chunks ? "chunks" : "unsharded"},
       {"param_dtype", name_of(options.sharding.policies.all.param_dtype)},
       {"reshard_to", options.sharding.policies.all.reshard_to},

@@ -28,6 +28,8 @@ struct Options {
   Strategy strategy = Strategy::matrix_fsdp;
   PlannerOptions planner;
   ShardedModelOptions sharding;
+  bool automatic_collectives = false;  ///< the model's choice for each unit, instead of sharding.collective
+  std::string collective_profile;      ///< file of the calibration; empty: none is kept
 
   RoutingOptions optimizer;
   Schedule schedule;
@@ -73,7 +75,8 @@ struct CommandLine {
 CommandLine parse_command_line(int argc, char** argv);
 
 /// What depends on W or on several options: batch size divisible by W x micro-batch, a valid schedule with at most
-/// `steps` of warm-up, checkpoints that have a folder, a resume that is not empty. Throws InputError.
+/// `steps` of warm-up, checkpoints that have a folder, a resume that is not empty, a collective profile that is read.
+/// Throws InputError.
 void validate(const Options& options, int world_size);
 
 /// The configuration that checkpoints and metrics record.

@@ -75,7 +75,7 @@ class Run {
 
  private:
   void announce() {
-    const MemoryOptions memory = memory_options(trainer_.replica().model, options_);
+    const MemoryOptions memory = memory_options();
     plan_report_ = report(trainer_.replica().model.spec(), trainer_.replica().model.plan(), memory);
     if (!speaks_) return;
     log_line(session_.description());
@@ -87,6 +87,10 @@ class Run {
         "plan {}: imbalance of bytes {:.3f} (lower bound {:.3f}), of optimizer work {:.3f} (lower bound {:.3f})",
         plan.planner, plan_report_.imbalance_bytes, plan_report_.lower_bound_bytes, plan_report_.imbalance_flops,
         plan_report_.lower_bound_flops));
+    if (options_.automatic_collectives) {
+      log_line("collectives: " + to_text(trainer_.collectives().units));
+      log_line("chosen from a calibration: " + to_text(trainer_.collectives().profile));
+    }
     if (plan_report_.spare_ranks > 0) {
       log_line(fmt::format(
           "{} spare ranks own no matrix: the model has fewer matrices than ranks; they share all other work",
@@ -94,16 +98,17 @@ class Run {
     }
   }
 
-  static MemoryOptions memory_options(const ShardedModel& model, const Options& options) {
+  MemoryOptions memory_options() {
     MemoryOptions memory;
-    memory.prefetch = options.sharding.prefetch;
-    memory.reduces_in_flight = options.sharding.reduces_in_flight;
-    const int ranks = model.communicator().size();
-    memory.passes = options.passes(ranks);
-    memory.replicas = ranks / model.plan().world_size;
-    memory.unsharded_accumulation = options.sharding.accumulation == Accumulation::unsharded;
-    memory.policies = options.sharding.policies;
-    memory.optimizer = options.planner.optimizer;
+    memory.prefetch = options_.sharding.prefetch;
+    memory.reduces_in_flight = options_.sharding.reduces_in_flight;
+    const int ranks = communicator_.size();
+    memory.passes = options_.passes(ranks);
+    memory.replicas = ranks / trainer_.replica().model.plan().world_size;
+    memory.unsharded_accumulation = options_.sharding.accumulation == Accumulation::unsharded;
+    memory.policies = options_.sharding.policies;
+    memory.optimizer = options_.planner.optimizer;
+    memory.collectives = algorithms_of(trainer_.collectives().units);
     return memory;
   }
 

@@ -29,19 +29,34 @@ Plan plan_for(const Options& options, int world_size) {
 }  // namespace
 
 Trainer::Trainer(Communicator& communicator, const Options& options, const Data& data)
-    : communicator_(communicator),
-      options_(options),
-      data_(data),
-      replica_(std::make_unique<Replica>(communicator, options, plan_for(options, communicator.size()))) {
+    : communicator_(communicator), options_(options), data_(data) {
+  if (options_.automatic_collectives) {
+    collectives_.topology = mpi::topology_of(communicator);
+    collectives_.profile = collective_profile(communicator, collectives_.topology, options_.collective_profile);
+  }
+  replica_ = make_replica(communicator, options_, collectives_.units);
   if (options_.verify) {
     reference_communicator_ = std::make_unique<Communicator>(mpi::duplicate(communicator));
     Options replicated = options_;
     replicated.strategy = Strategy::ddp;
     replicated.sharding.shard_size = 0;
-    reference_ =
-        std::make_unique<Replica>(*reference_communicator_, replicated, plan_for(replicated, communicator.size()));
+    std::vector<UnitCollectives> choices;
+    reference_ = make_replica(*reference_communicator_, replicated, choices);
   }
   reported_ = communicator_.bytes();
+}
+
+std::unique_ptr<Replica> Trainer::make_replica(Communicator& communicator, Options options,
+                                               std::vector<UnitCollectives>& choices) const {
+  Plan plan = plan_for(options, communicator.size());
+  if (options.automatic_collectives) {
+    const bool chunks = options.sharding.accumulation == Accumulation::chunks;
+    // Every shard group does as the first one: all ranks issue the same.
+    choices = choose_collectives(plan, topology_of(collectives_.topology, {0, plan.world_size}), collectives_.profile,
+                                 chunks ? options.passes(communicator.size()) : 1);
+    options.sharding.unit_collectives = algorithms_of(choices);
+  }
+  return std::make_unique<Replica>(communicator, options, std::move(plan));
 }
 
 void Trainer::restore(std::int64_t step, std::int64_t taken) {

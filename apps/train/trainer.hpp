@@ -7,6 +7,7 @@
 
 #include <matrixfsdp/comm/communicator.hpp>
 
+#include "apps/train/collective_profile.hpp"
 #include "apps/train/data.hpp"
 #include "apps/train/metrics.hpp"
 #include "apps/train/options.hpp"
@@ -36,16 +37,22 @@ class Trainer {
   void restore(std::int64_t step, std::int64_t taken);
 
   [[nodiscard]] Replica& replica() { return *replica_; }
+  /// What was chosen for each unit, and from which figures; empty unless Options::automatic_collectives.
+  [[nodiscard]] const AutomaticCollectives& collectives() const { return collectives_; }
   [[nodiscard]] Communicator& communicator() { return communicator_; }
   [[nodiscard]] const Options& options() const { return options_; }
 
  private:
+  /// Plans, and chooses collectives for the plan where that is asked for.
+  std::unique_ptr<Replica> make_replica(Communicator& communicator, Options options,
+                                        std::vector<UnitCollectives>& choices) const;
   void run_passes(Replica& replica, std::vector<double>& losses, PassTimes& times);
   void check_matrices(const StepMetrics& metrics) const;
 
   Communicator& communicator_;
   Options options_;
   const Data& data_;
+  AutomaticCollectives collectives_;
   std::unique_ptr<Replica> replica_;
   std::unique_ptr<Communicator> reference_communicator_;  // of --verify
   std::unique_ptr<Replica> reference_;

@@ -64,6 +64,9 @@ struct ShardedModel::Implementation {
   [[nodiscard]] Unit& at(std::size_t unit);
   /// Rank of the plan.
   [[nodiscard]] int member() const { return communicator.rank() - group.first; }
+  [[nodiscard]] UnitAlgorithms collectives_of(std::size_t unit) const {
+    return options.unit_collectives.empty() ? UnitAlgorithms{options.collective} : options.unit_collectives[unit];
+  }
   /// The shards are whole units on this rank.
   [[nodiscard]] bool whole_here() const { return plan.replicated || plan.world_size == 1; }
   /// The unit has storage of its own, and stays from forward to backward.

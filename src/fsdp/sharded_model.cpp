@@ -32,17 +32,23 @@ ShardedModel::Implementation::Implementation(Communicator& communicator_, ModelS
   if (options.passes < 1) throw ContractError(fmt::format("passes {}: expected 1 or more", options.passes));
   validate(model);
   validate(model, plan);
+  if (!options.unit_collectives.empty() && options.unit_collectives.size() != model.units.size()) {
+    throw ContractError(fmt::format("collectives of {} units: expected none, or one for each of the model's {} units",
+                                    options.unit_collectives.size(), model.units.size()));
+  }
   require_equal(communicator, hash_of(model), "model specification (hash)");
   require_equal(communicator, hash_of(plan), "plan (hash)");
   std::vector<std::string> policies;
   for (const UnitPolicy& policy : resolve(options.policies, model, group.size))
     policies.push_back(
         fmt::format("{}/{}/{}", name_of(policy.param_dtype), name_of(policy.reduce_dtype), policy.reshard_to));
-  const std::string settings = fmt::format(
+  std::string settings = fmt::format(
       "prefetch {}, reduces in flight {}, shard size {}, passes {}, accumulation {}, collective {}, seed {}, policies "
       "{}",
       options.prefetch, options.reduces_in_flight, group.size, options.passes, static_cast<int>(options.accumulation),
       name_of(options.collective), options.seed, fmt::join(policies, " "));
+  for (const UnitAlgorithms& unit : options.unit_collectives)
+    settings += fmt::format(", {} {}", name_of(unit.unshard), name_of(unit.reduce));
   require_equal(communicator, stream_of(settings), "model options (hash)");
   if (communicator.size() == 1) options.reduces_in_flight = 0;  // they are complete at once
   topology = topology_of(mpi::topology_of(communicator), group);

@@ -25,18 +25,18 @@ void ShardedModel::Implementation::allocate() {
   for (std::size_t u = 0; u < units.size(); ++u) {
     Unit& unit = units[u];
     const UnitPlan& layout = plan.units[u];
+    const UnitAlgorithms ways = collectives_of(u);
     unit.name = model.units[u].name;
     unit.policy = policies[u];
     if (!whole_here()) {
-      unit.unshard = prepare_unshard(options.collective, segment_table(layout.weights), topology, rank, exchange_block,
+      unit.unshard = prepare_unshard(ways.unshard, segment_table(layout.weights), topology, rank, exchange_block,
                                      unit.policy.param_dtype);
       unit.unshard.first_rank = group.first;
     }
-    unit.reduce = prepare_reduce(plan, u, exchanges, unit.policy.reduce_dtype);
+    unit.reduce = prepare_reduce(plan, u, exchanges, unit.policy.reduce_dtype, ways.reduce);
     unit.reduce.replicas = communicator.size() / group.size;
     if (plan.replicated) {
-      unit.gradient_chunks =
-          prepare_unshard(options.collective, even_table(layout.gradients.size, ranks), topology, rank);
+      unit.gradient_chunks = prepare_unshard(ways.unshard, even_table(layout.gradients.size, ranks), topology, rank);
     }
     const std::int64_t weight_size = whole_here() ? layout.weights.size : layout.weights.shard_size(rank);
     const std::int64_t gradient_size = whole_here() ? layout.gradients.size : layout.gradients.shard_size(rank);

@@ -54,6 +54,10 @@ PlanReport report(const ModelSpec& model, const Plan& plan, const MemoryOptions&
                     options.prefetch, options.reduces_in_flight, options.passes));
   }
   validate(model, plan);
+  if (!options.collectives.empty() && options.collectives.size() != plan.units.size()) {
+    throw ContractError(fmt::format("plan report with collectives of {} units: expected none, or {}",
+                                    options.collectives.size(), plan.units.size()));
+  }
   const detail::Workload workload = detail::make_workload(model, plan.world_size, options.optimizer, false);
   PlanReport result;
   result.replicated_bytes = workload.total.bytes;

@@ -50,8 +50,9 @@ std::vector<std::int64_t> window_bytes(const ModelSpec& model, const Plan& plan,
     if (!whole || policies[u].param_dtype != DType::float32)
       (keep || policies[u].reshard_to == 1 ? kept_weights : weights).add(plan.units[u].weights.size);
     (keep ? kept_gradients : gradients).add(plan.units[u].gradients.size);
-    const Reduce reduce =
-        prepare_reduce(plan, u, options.unsharded_accumulation ? 1 : options.passes, policies[u].reduce_dtype);
+    const UnitAlgorithms algorithms = options.collectives.empty() ? UnitAlgorithms{} : options.collectives[u];
+    const Reduce reduce = prepare_reduce(plan, u, options.unsharded_accumulation ? 1 : options.passes,
+                                         policies[u].reduce_dtype, algorithms.reduce);
     for (int rank = 0; rank < plan.world_size; ++rank) {
       sums[static_cast<std::size_t>(rank)].add(reduce, rank);
       if (policies[u].reshard_to > 1)

@@ -1,15 +1,16 @@
 if(MATRIXFSDP_BUILD_APPS)
   # The programs as a user runs them, under mpiexec. Each test is a CTest test: tools.<name>.
-  file(GLOB train_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/tools/train_*.cpp")
+  file(GLOB train_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/tools/train_*.cpp"
+                                            "${CMAKE_CURRENT_SOURCE_DIR}/tools/plan_*.cpp")
   add_executable(test_train ${train_sources} support/program.cpp)
   matrixfsdp_compile_options(test_train)
   target_include_directories(test_train PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
   target_compile_definitions(test_train PRIVATE
     MATRIXFSDP_MPIEXEC="${MPIEXEC_EXECUTABLE}" MATRIXFSDP_TRAIN="$<TARGET_FILE:mfsdp-train>"
-    MATRIXFSDP_BENCH="$<TARGET_FILE:mfsdp-bench>" MATRIXFSDP_PMPI="$<TARGET_FILE:pmpi_bytes>"
+    MATRIXFSDP_BENCH="$<TARGET_FILE:mfsdp-bench>" MATRIXFSDP_PLAN="$<TARGET_FILE:mfsdp-plan>" MATRIXFSDP_PMPI="$<TARGET_FILE:pmpi_bytes>"
     MATRIXFSDP_TEST_FOLDER="${CMAKE_CURRENT_BINARY_DIR}/train")
   target_link_libraries(test_train PRIVATE matrixfsdp_core nlohmann_json::nlohmann_json fmt::fmt GTest::gtest_main)
-  add_dependencies(test_train mfsdp-train mfsdp-bench pmpi_bytes)
+  add_dependencies(test_train mfsdp-train mfsdp-bench mfsdp-plan pmpi_bytes)
   gtest_discover_tests(test_train TEST_PREFIX "tools." DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 600 PROCESSORS 2)
 
   matrixfsdp_add_mpi_tests(verify RANKS 1 3 LINK matrixfsdp_train)

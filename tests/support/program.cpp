@@ -92,6 +92,19 @@ std::vector<nlohmann::json> read_json_lines(const std::string& path) {
   return result;
 }
 
+std::string collective_profile(int ranks, int nodes) {
+  const nlohmann::json link = {{"alpha_seconds", 1e-3},          {"message_seconds", 0},
+                               {"beta_seconds_per_byte", 1e-9},  {"node_beta_seconds_per_byte", 0},
+                               {"all_beta_seconds_per_byte", 0}, {"contention", 1}};
+  return nlohmann::json{{"format", "matrixfsdp collective profile"},
+                        {"format_version", 1},
+                        {"world_size", ranks},
+                        {"nodes", nodes},
+                        {"inside", ranks > nodes ? link : nlohmann::json()},
+                        {"between", nodes > 1 ? link : nlohmann::json()}}
+      .dump();
+}
+
 std::string sample_text(std::size_t bytes) {
   const std::vector<std::string> words = {"the",   "owner", "of",   "a",        "matrix", "holds", "it",
                                           "whole", "and",   "its",  "gradient", "lands",  "there", "while",

@@ -33,6 +33,9 @@ std::vector<nlohmann::json> read_json_lines(const std::string& path);
 /// Lines that are not empty.
 std::vector<std::string> lines_of(const std::string& text);
 
+/// The file of a calibration with that many ranks and nodes, on which a hop takes 1 ms and a byte 1 ns.
+std::string collective_profile(int ranks, int nodes);
+
 /// English-like text that compresses: sentences of a small vocabulary, the same in every run.
 std::string sample_text(std::size_t bytes);
 

@@ -38,7 +38,6 @@ const std::vector<BadInput>& bad_inputs() {
       {"shard_size_of_ddp",
        {"--data", "FOLDER/text", "--strategy", "ddp", "--shard-size", "1"},
        {"--shard-size", "1", "ddp"}},
-      {"unknown_collective", {"--data", "FOLDER/text", "--collective", "ring"}, {"ring", "chain"}},
       {"unknown_param_dtype",
        {"--data", "FOLDER/text", "--param-dtype", "float16"},
        {"--param-dtype", "float16", "bfloat16"}},
@@ -67,6 +66,19 @@ const std::vector<BadInput>& bad_inputs() {
       {"policy_of_unknown_unit",
        {"--data", "FOLDER/text", "--unit-policy", "block.9:param-dtype=bfloat16"},
        {"block.9", "root, block.0"}},
+      {"unknown_collective", {"--data", "FOLDER/text", "--collective", "ring"}, {"ring", "chain", "auto"}},
+      {"profile_without_auto",
+       {"--data", "FOLDER/text", "--collective-profile", "FOLDER/new"},
+       {"--collective-profile", "new", "auto"}},
+      {"profile_is_text",
+       {"--data", "FOLDER/text", "--collective", "auto", "--collective-profile", "FOLDER/text"},
+       {"--collective-profile", "text", "JSON"}},
+      {"profile_of_other_ranks",
+       {"--data", "FOLDER/text", "--collective", "auto", "--collective-profile", "FOLDER/profile"},
+       {"--collective-profile", "profile", "16 ranks on 2 nodes", "2 ranks on 1 nodes"}},
+      {"profile_nowhere",
+       {"--data", "FOLDER/text", "--collective", "auto", "--collective-profile", "FOLDER/no/such/file"},
+       {"--collective-profile", "no/such/file", "opened"}},
       {"unknown_model", {"--data", "FOLDER/text", "--model", "gpt9"}, {"gpt9", "gpt2"}},
       {"not_a_number", {"--data", "FOLDER/text", "--steps", "many"}, {"--steps", "many", "integer"}},
       {"zero", {"--data", "FOLDER/text", "--steps", "0"}, {"--steps", "0", "at least 1"}},
@@ -109,6 +121,7 @@ std::string prepared_folder(const std::string& name) {
   write_file(folder + "/odd.bin", token_shard(tokens) + "x");
   write_file(folder + "/good.bin", token_shard(tokens));
   write_file(folder + "/large.bin", token_shard(large));
+  write_file(folder + "/profile", testing::collective_profile(16, 2));
   return folder;
 }
 

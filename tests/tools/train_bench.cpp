@@ -34,8 +34,12 @@ TEST(TrainBench, collectives_arrive_and_count) {
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const auto report = nlohmann::json::parse(result.out);
   EXPECT_EQ(report["benchmark"], "collectives");
-  ASSERT_EQ(report["rows"].size(), (1U + 3 * 7) + (1U + 3 * 2));
+  ASSERT_EQ(report["rows"].size(), (1U + 3 * 8) + (1U + 3 * 3));
   for (const auto& row : report["rows"]) {
+    const bool library = row["algorithm"] == "allgatherv" || row["algorithm"].get<std::string>().rfind("MPI_", 0) == 0;
+    EXPECT_EQ(row["predicted_seconds"].is_null(), library) << row;
+    EXPECT_GE(row["over_best"].get<double>(), 1) << row;
+    EXPECT_EQ(row["choice"].is_null(), row["algorithm"] != "auto") << row;
     EXPECT_EQ(row["wrong"], 0) << row;
     EXPECT_GT(row["seconds"]["median"].get<double>(), 0);
     const std::string algorithm = row["algorithm"];
@@ -61,6 +65,38 @@ TEST(TrainBench, overlap_prints_what_the_step_is_made_of) {
     EXPECT_GE(row["step_ms"]["minimum"].get<double>(), 18) << "a step computes";
     EXPECT_GT(row["communication_ms"]["minimum"].get<double>(), 0);
     EXPECT_GE(row["bound_ms"]["minimum"].get<double>(), 18);
+  }
+}
+
+// auto's row is the row of what it chose, in the same rounds; the calibration is kept, and used again.
+TEST(TrainBench, auto_is_one_of_the_algorithms) {
+  const std::string profile = testing::fresh_folder("bench-profile") + "/profile.json";
+  std::string kept;
+  for (int run = 0; run < 2; ++run) {
+    const auto result = run_program({MATRIXFSDP_MPIEXEC, "-n", "2", MATRIXFSDP_BENCH, "collectives", "--bytes", "4096",
+                                     "80000", "--rounds", "1", "--collective-profile", profile, "--json"});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    if (run > 0) {
+      EXPECT_EQ(testing::read_file(profile), kept);
+    }
+    kept = testing::read_file(profile);
+    const auto rows = nlohmann::json::parse(result.out)["rows"];
+    int automatic = 0;
+    for (const auto& row : rows) {
+      if (row["algorithm"] != "auto") continue;
+      ++automatic;
+      int same = 0;
+      for (const auto& other : rows) {
+        const bool chosen = other["algorithm"] == row["choice"] && other["operation"] == row["operation"] &&
+                            other["table"] == row["table"] && other["bytes"] == row["bytes"];
+        if (!chosen) continue;
+        ++same;
+        EXPECT_EQ(other["seconds"], row["seconds"]);
+        EXPECT_EQ(other["predicted_seconds"], row["predicted_seconds"]);
+      }
+      EXPECT_EQ(same, 1) << row;
+    }
+    EXPECT_EQ(automatic, 2 * (3 + 3));
   }
 }
 

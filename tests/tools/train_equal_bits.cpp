@@ -64,7 +64,7 @@ TEST_P(EqualBits, any_world_size_policy_and_strategy) {
     EXPECT_EQ(losses(folder, policy, 3, {"--model", model, "--planner", policy, "--prefetch", "2"}), reference)
         << policy;
   }
-  for (const std::string way : {"direct", "chain", "tree", "hierarchical", "padded", "allgatherv"}) {
+  for (const std::string way : {"direct", "chain", "tree", "hierarchical", "padded", "allgatherv", "auto"}) {
     EXPECT_EQ(losses(folder, way, 3, {"--model", model, "--collective", way}), reference) << way;
   }
   for (const std::string size : {"1", "2"}) {

@@ -218,5 +218,33 @@ TEST(TrainRun, owned_memory_is_close_to_an_even_split) {
   }
 }
 
+// The losses are those of any other choice; the second run reads what the first one measured.
+TEST(TrainRun, collectives_are_chosen_from_a_calibration_that_is_kept) {
+  const std::string folder = text_folder("collectives");
+  const std::string profile = folder + "/profile.json";
+  std::vector<std::string> losses;
+  std::string kept;
+  for (const char* way : {"scatter", "auto", "auto"}) {
+    std::vector<std::string> arguments = small_run(folder, {"--steps", "3", "--collective", way, "--json"});
+    if (way == std::string("auto")) arguments.insert(arguments.end(), {"--collective-profile", profile});
+    const auto result = run_train(3, arguments);
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    const auto summary = nlohmann::json::parse(result.out);
+    losses.push_back(summary["last_loss"].dump());
+    EXPECT_EQ(summary["window_bytes"], summary["predicted_window_bytes"]);
+    if (way == std::string("scatter")) continue;
+    EXPECT_NE(result.err.find("collectives: unshard "), std::string::npos) << result.err;
+    EXPECT_NE(result.err.find("inside nodes "), std::string::npos) << result.err;
+    const std::string text = read_file(profile);
+    if (!kept.empty()) {
+      EXPECT_EQ(text, kept);
+    }
+    kept = text;
+  }
+  EXPECT_NE(kept, "");
+  EXPECT_EQ(losses, std::vector<std::string>(3, losses[0]));
+  EXPECT_FALSE(std::filesystem::exists(profile + ".tmp"));
+}
+
 }  // namespace
 }  // namespace matrixfsdp

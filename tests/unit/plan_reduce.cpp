@@ -6,17 +6,12 @@
 #include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/plan/collective.hpp>
 
+#include "unit/plan_tables.hpp"
+
 namespace matrixfsdp {
 namespace {
 
-SegmentTable owners(const std::vector<std::int64_t>& owned) {
-  SegmentTable table;
-  for (const std::int64_t elements : owned) {
-    table.intervals.push_back({Interval{table.size, table.size + elements}, Interval{}});
-    table.size += elements;
-  }
-  return table;
-}
+using test::owners;
 
 /// Elements that `rank` sends and receives in a step of `passes` passes.
 struct Traffic {

@@ -40,8 +40,9 @@ struct ShardedModelOptions {
   int shard_size = 0;
   std::int64_t passes = 1;  ///< per step; fixed, so that running sums are allocated once
   CollectiveAlgorithm collective = CollectiveAlgorithm::scatter;  ///< of unshard; the bits do not depend on it
-  std::uint64_t seed = 1;                                         ///< of the initial weights
-  UnitPolicies policies;                                          ///< of what travels
+  std::vector<UnitAlgorithms> unit_collectives;  ///< one for each unit instead; empty: `collective`, reduce by scatter
+  std::uint64_t seed = 1;                        ///< of the initial weights
+  UnitPolicies policies;                         ///< of what travels
 };
 
 /// Bytes this rank holds now, by use (float32 unless said otherwise).
@@ -90,9 +91,9 @@ struct TransferTimes {
 class ShardedModel {
  public:
   /// Collective. Throws ContractError unless the plan is for as many ranks as a shard group has, and these divide the
-  /// communicator's (a replicated plan: are all of them), prefetch >= 0 and
-  /// passes >= 1; InputError for an invalid model or a policy of a unit that it does not have, ContractError for a
-  /// plan that does not fit it (see validate of both), or a dtype that cannot travel. Compares hashes of model, plan
+  /// communicator's (a replicated plan: are all of them), prefetch >= 0, passes >= 1, and unit_collectives are none or
+  /// one for each unit; InputError for an invalid model or a policy of a unit that it does not have, ContractError for
+  /// a plan that does not fit it (see validate of both), or a dtype that cannot travel. Compares hashes of model, plan
   /// and options across ranks (CommunicationError that names what differs), allocates, and fills the initial weights
   /// (see Initialization). `communicator` must outlive the model.
   ShardedModel(Communicator& communicator, ModelSpec model, Plan plan, const ShardedModelOptions& options);

@@ -31,6 +31,9 @@ std::string_view name_of(CollectiveAlgorithm algorithm);
 /// Elements of a message, unless asked otherwise: 128 KiB of float32.
 inline constexpr std::int64_t exchange_block = 32 * 1024;
 
+/// Messages of an unshard that are under way from one rank to another at the same time.
+inline constexpr int exchange_window = 4;
+
 /// A message between two ranks.
 struct BlockTransfer {
   Interval elements;         ///< of the buffer
@@ -38,18 +41,21 @@ struct BlockTransfer {
   std::int64_t after = -1;  ///< a send: the receive (its number in the schedule) that must be complete; -1: own segment
 
   [[nodiscard]] std::int64_t size() const { return elements.size() + padding; }
+  bool operator==(const BlockTransfer&) const = default;
 };
 
 /// Messages to, or from, one peer, in order.
 struct PeerTransfers {
   int peer = 0;
   std::vector<BlockTransfer> blocks;
+  bool operator==(const PeerTransfers&) const = default;
 };
 
 /// One rank's part of an unshard. Receives are numbered through all peers, in the order in which they stand here.
 struct TransferSchedule {
   std::vector<PeerTransfers> sends;
   std::vector<PeerTransfers> receives;
+  bool operator==(const TransferSchedule&) const = default;
 };
 
 /// What one rank sends and receives by a schedule.
@@ -59,6 +65,7 @@ struct TransferCounts {
   std::int64_t sent_between_nodes = 0;      ///< elements, of `sent`
   std::int64_t received_between_nodes = 0;  ///< elements, of `received`
   std::int64_t messages = 0;                ///< sent
+  std::int64_t messages_between_nodes = 0;  ///< of `messages`
 };
 TransferCounts counts_of(const TransferSchedule& schedule, const Topology& topology, int rank);
 
@@ -85,6 +92,7 @@ struct Piece {
   Interval elements;  ///< of the buffer
   int owner = 0;
   int holder = 0;
+  bool operator==(const Piece&) const = default;
 };
 
 /// A reduce made ready, once for each unit. The holder of an element sums its gradients, and leaves no trace in the
@@ -109,9 +117,16 @@ struct Reduce {
 Reduce prepare_reduce(CollectiveAlgorithm algorithm, SegmentTable table, std::int64_t passes = 1,
                       DType wire = DType::float32);
 
-/// Of the gradients of a unit of `plan`: by scatter, and of a replicated plan the chunks of the even cut, which their
-/// owners then give to all.
-Reduce prepare_reduce(const Plan& plan, std::size_t unit, std::int64_t passes, DType wire = DType::float32);
+/// Of the gradients of a unit of `plan`: by `algorithm`, and of a replicated plan the chunks of the even cut, which
+/// their owners then give to all.
+Reduce prepare_reduce(const Plan& plan, std::size_t unit, std::int64_t passes, DType wire = DType::float32,
+                      CollectiveAlgorithm algorithm = CollectiveAlgorithm::scatter);
+
+/// How one unit is unsharded, and its gradients reduced.
+struct UnitAlgorithms {
+  CollectiveAlgorithm unshard = CollectiveAlgorithm::scatter;
+  CollectiveAlgorithm reduce = CollectiveAlgorithm::scatter;  ///< direct or scatter
+};
 
 /// Elements of others that `rank` sums: what it keeps between passes besides its own shard.
 std::int64_t running_sum_elements(const Reduce& reduce, int rank);

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include <matrixfsdp/plan/collective.hpp>
 #include <matrixfsdp/plan/cost.hpp>
 #include <matrixfsdp/plan/plan.hpp>
 #include <matrixfsdp/plan/unit_policy.hpp>
@@ -19,6 +20,7 @@ struct MemoryOptions {
   int replicas = 1;       ///< shard groups: ranks may have others to wait for even where the plan is for one
   UnitPolicies policies;  ///< bfloat16 halves the reduce's staging, and needs storage even where weights are resident
   OptimizerCost optimizer;
+  std::vector<UnitAlgorithms> collectives;  ///< per unit; empty: reduce by scatter
 };
 
 struct RankLoad {
@@ -42,7 +44,8 @@ struct PlanReport {
 };
 
 /// What `plan` costs each rank. Throws ContractError for a plan that does not fit the model (see validate), a negative
-/// prefetch or reduces_in_flight, or less than one pass; otherwise as resolve (of policies) and step_flops.
+/// prefetch or reduces_in_flight, less than one pass, or collectives of another number of units; otherwise as resolve
+/// (of policies) and step_flops.
 PlanReport report(const ModelSpec& model, const Plan& plan, const MemoryOptions& options);
 
 /// A table for people: planner, W, imbalance beside its lower bound, a line per rank (at most `lines`).

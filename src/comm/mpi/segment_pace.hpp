@@ -12,7 +12,7 @@ namespace matrixfsdp::mpi {
 /// Pace of gather. On a slow network longer blocks, or many under way, make ranks wait for each
 /// other's whole messages; in shared memory with more ranks than cores fewer under way leave ranks without work when
 /// they get the core (64 MiB, 4 ranks on 2 cores: 1, 2, 4 blocks under way take 98, 73, 45 ms).
-inline constexpr Pace segment_pace{4 * exchange_block, 4};
+inline constexpr Pace segment_pace{4 * exchange_block, exchange_window};
 
 /// Where an element of the buffer stands in the shard of the rank whose intervals are `mine`.
 inline std::int64_t shard_position(const std::array<Interval, 2>& mine, std::int64_t element) {

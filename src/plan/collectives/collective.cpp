@@ -68,9 +68,12 @@ TransferCounts counts_of(const TransferSchedule& schedule, const Topology& topol
     std::int64_t elements = 0;
     for (const BlockTransfer& block : to.blocks)
       elements += block.size();
+    const auto messages = static_cast<std::int64_t>(to.blocks.size());
     counts.sent += elements;
-    if (!topology.same_node(rank, to.peer)) counts.sent_between_nodes += elements;
-    counts.messages += static_cast<std::int64_t>(to.blocks.size());
+    counts.messages += messages;
+    if (topology.same_node(rank, to.peer)) continue;
+    counts.sent_between_nodes += elements;
+    counts.messages_between_nodes += messages;
   }
   for (const PeerTransfers& from : schedule.receives) {
     std::int64_t elements = 0;

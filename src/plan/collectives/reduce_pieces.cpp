@@ -35,19 +35,19 @@ std::vector<std::int64_t> shares_of(const SegmentTable& table, std::int64_t pass
 
 }  // namespace
 
-Reduce prepare_reduce(CollectiveAlgorithm algorithm, SegmentTable table, std::int64_t passes, DType wire) {
-  const auto world_size = static_cast<int>(table.intervals.size());
-  validate(table, world_size);
+std::vector<std::int64_t> detail::sum_shares(CollectiveAlgorithm algorithm, const SegmentTable& table,
+                                             std::int64_t passes, DType wire) {
+  validate(table, static_cast<int>(table.intervals.size()));
   if (passes < 1) throw ContractError(fmt::format("reduce of {} passes: expected at least 1", passes));
-  detail::require_wire(wire, "reduce as");
-  std::vector<std::int64_t> shares;
-  if (algorithm == CollectiveAlgorithm::direct) {
-    shares = detail::shard_sizes(table);
-  } else if (algorithm == CollectiveAlgorithm::scatter) {
-    shares = shares_of(table, passes, static_cast<std::int64_t>(sizeof(float) / size_of(wire)));
-  } else {
-    throw ContractError(fmt::format("reduce by {}: expected direct or scatter", name_of(algorithm)));
-  }
+  require_wire(wire, "reduce as");
+  if (algorithm == CollectiveAlgorithm::direct) return shard_sizes(table);
+  if (algorithm == CollectiveAlgorithm::scatter)
+    return shares_of(table, passes, static_cast<std::int64_t>(sizeof(float) / size_of(wire)));
+  throw ContractError(fmt::format("reduce by {}: expected direct or scatter", name_of(algorithm)));
+}
+
+Reduce prepare_reduce(CollectiveAlgorithm algorithm, SegmentTable table, std::int64_t passes, DType wire) {
+  const std::vector<std::int64_t> shares = detail::sum_shares(algorithm, table, passes, wire);
   Reduce reduce;
   reduce.wire = wire;
   reduce.blocks.resize(table.intervals.size());
@@ -64,11 +64,12 @@ Reduce prepare_reduce(CollectiveAlgorithm algorithm, SegmentTable table, std::in
   return reduce;
 }
 
-Reduce prepare_reduce(const Plan& plan, std::size_t unit, std::int64_t passes, DType wire) {
+Reduce prepare_reduce(const Plan& plan, std::size_t unit, std::int64_t passes, DType wire,
+                      CollectiveAlgorithm algorithm) {
   const MatrixShard& gradients = plan.units[unit].gradients;
   if (plan.replicated)
     return prepare_reduce(CollectiveAlgorithm::direct, even_table(gradients.size, plan.world_size), passes, wire);
-  return prepare_reduce(CollectiveAlgorithm::scatter, segment_table(gradients), passes, wire);
+  return prepare_reduce(algorithm, segment_table(gradients), passes, wire);
 }
 
 std::int64_t running_sum_elements(const Reduce& reduce, int rank) {

@@ -1,0 +1,99 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include <matrixfsdp/plan/collective.hpp>
+#include <matrixfsdp/plan/plan.hpp>
+
+/// What an unshard or reduce will take, from counts alone, and so which algorithm to take. No communication: all ranks
+/// that have the same profile choose alike.
+///
+/// A message of n bytes takes alpha + beta n (Hockney 1994), and each costs its rank time of its own (the overhead o of
+/// LogP, Culler et al. 1993). Ranks of a node share its link and its memory, and nodes share what is between them.
+/// Where all send to many, a byte takes longer than to one neighbour (contention, Steffenel 2006). For an algorithm:
+///
+///   seconds = sum of alpha over the hops of the longest way + max(drain, way)
+///   drain   = the most of: a rank's messages and bytes; a node's bytes; the mean node's bytes at the speed that all
+///             nodes reach at once
+///   way     = the longest one of an owner's segments: what is under way together (exchange_window messages, which
+///             share the link and so arrive at the same time) over every hop, to all children there, and the rest
+///             over the slowest
+///
+/// Caveat: the figures are of the moment. Overlap with compute, and with other collectives, is not in them.
+namespace matrixfsdp {
+
+/// One class of links.
+struct LinkModel {
+  double alpha_seconds = 0;               ///< of a hop
+  double message_seconds = 0;             ///< of a rank, for each message
+  double beta_seconds_per_byte = 0;       ///< of one rank that sends to another
+  double node_beta_seconds_per_byte = 0;  ///< of a node's ranks together, to another node's
+  double all_beta_seconds_per_byte = 0;   ///< of the mean node, where all send and receive at once
+  double contention = 1;                  ///< factor on all three betas where all send to many
+};
+
+/// What a calibration has found, and of what.
+struct CollectiveProfile {
+  int world_size = 1;
+  int nodes = 1;
+  std::optional<LinkModel> inside;   ///< a node; empty where no node had two ranks
+  std::optional<LinkModel> between;  ///< nodes; empty where there was one
+};
+
+/// Throws InputError that names the figure, its value and what was expected unless world_size and nodes are at least 1
+/// and nodes are not more, seconds are finite and not negative, and contention is finite and positive.
+void validate(const CollectiveProfile& profile);
+
+/// Throws InputError unless `profile` has figures for every class of links that `topology` has.
+void require_links(const CollectiveProfile& profile, const Topology& topology);
+
+/// Fingerprint of all figures.
+std::uint64_t hash_of(const CollectiveProfile& profile);
+
+/// counts_of of every rank's schedule, without making schedules. Throws as unshard_schedule does.
+std::vector<TransferCounts> unshard_counts(CollectiveAlgorithm algorithm, const SegmentTable& table,
+                                           const Topology& topology, std::int64_t block_elements = exchange_block);
+
+/// What each rank sends and receives in one pass of `passes`, the last one or another. Throws as prepare_reduce does.
+std::vector<TransferCounts> reduce_counts(CollectiveAlgorithm algorithm, const SegmentTable& table,
+                                          const Topology& topology, std::int64_t passes = 1, bool last = true);
+
+/// Of float32. 0 for one rank. Throws as unshard_counts, and as require_links.
+double predicted_unshard_seconds(CollectiveAlgorithm algorithm, const SegmentTable& table, const Topology& topology,
+                                 const CollectiveProfile& profile, std::int64_t block_elements = exchange_block);
+
+/// Of one pass, float32. 0 for one rank. Throws as reduce_counts, and as require_links.
+double predicted_reduce_seconds(CollectiveAlgorithm algorithm, const SegmentTable& table, const Topology& topology,
+                                const CollectiveProfile& profile, std::int64_t passes = 1, bool last = true);
+
+struct CollectiveChoice {
+  CollectiveAlgorithm algorithm = CollectiveAlgorithm::scatter;
+  double seconds = 0;  ///< predicted
+};
+
+/// Times that differ by less are equal: a calibration cannot tell them apart.
+inline constexpr double collective_tie = 1.05;
+
+/// The fastest of direct, scatter, chain, hierarchical and tree; the earlier of equals. Not padded, which is chain with
+/// more bytes, and not the library's, whose ways are its own. Throws as predicted_unshard_seconds.
+CollectiveChoice choose_unshard(const SegmentTable& table, const Topology& topology, const CollectiveProfile& profile,
+                                std::int64_t block_elements = exchange_block);
+
+/// The fastest of direct and scatter over all passes of a step; scatter, which spreads the sums, if they are equal. Its
+/// seconds are those of the whole step. Throws as predicted_reduce_seconds.
+CollectiveChoice choose_reduce(const SegmentTable& table, const Topology& topology, const CollectiveProfile& profile,
+                               std::int64_t passes = 1);
+
+/// Of one unit. Forward and backward unshard the same table over the same links: one choice for both.
+struct UnitCollectives {
+  CollectiveChoice unshard;  ///< of the weights; of a replicated plan: of the summed gradients' chunks
+  CollectiveChoice reduce;   ///< of the gradients
+};
+
+/// For each unit of `plan`. Throws ContractError where the topology has another number of ranks, and as the choices do.
+std::vector<UnitCollectives> choose_collectives(const Plan& plan, const Topology& topology,
+                                                const CollectiveProfile& profile, std::int64_t passes = 1);
+
+}  // namespace matrixfsdp

@@ -1,0 +1,63 @@
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include <matrixfsdp/comm/calibration.hpp>
+#include <matrixfsdp/comm/mpi.hpp>
+#include <matrixfsdp/core/error.hpp>
+
+#include "support/mpi_world.hpp"
+
+namespace matrixfsdp {
+namespace {
+
+using testing::world;
+
+void expect_measured(const LinkModel& link) {
+  for (const double figure : {link.alpha_seconds, link.beta_seconds_per_byte, link.node_beta_seconds_per_byte,
+                              link.all_beta_seconds_per_byte, link.contention}) {
+    EXPECT_GT(figure, 0);
+    EXPECT_TRUE(std::isfinite(figure));
+  }
+  EXPECT_GE(link.message_seconds, 0);
+}
+
+void expect_equal_everywhere(std::uint64_t value) {
+  for (const std::uint64_t other : all_gather_value(world(), Purpose::other, value, {"comparison", "", "test"}))
+    EXPECT_EQ(other, value);
+}
+
+// Ranks of one machine, taken for nodes of 1, 2 and all ranks.
+TEST(CommCalibration, every_rank_has_the_same_figures_and_chooses_alike) {
+  for (const int per_node : {1, 2, world().size()}) {
+    const Topology topology = make_topology(world().size(), per_node);
+    const CollectiveProfile profile = calibrate(world(), topology);
+    validate(profile);
+    expect_equal_everywhere(hash_of(profile));
+    EXPECT_EQ(profile.world_size, world().size());
+    EXPECT_EQ(profile.nodes, (world().size() + per_node - 1) / per_node);
+    ASSERT_EQ(profile.inside.has_value(), world().size() > 1 && per_node > 1);
+    ASSERT_EQ(profile.between.has_value(), world().size() > per_node);
+    if (profile.inside) expect_measured(*profile.inside);
+    if (profile.between) expect_measured(*profile.between);
+    for (const std::int64_t size : {std::int64_t{100}, std::int64_t{3000000}}) {
+      const SegmentTable table = even_table(size, world().size());
+      expect_equal_everywhere(static_cast<std::uint64_t>(choose_unshard(table, topology, profile).algorithm));
+      expect_equal_everywhere(static_cast<std::uint64_t>(choose_reduce(table, topology, profile).algorithm));
+    }
+  }
+}
+
+TEST(CommCalibration, its_bytes_have_no_other_purpose) {
+  Communicator communicator = testing::duplicate_world();
+  calibrate(communicator, mpi::topology_of(communicator));
+  EXPECT_EQ(communicator.bytes().total(), communicator.bytes()[Purpose::other]);
+  EXPECT_EQ(communicator.bytes().total() > 0, world().size() > 1);
+}
+
+TEST(CommCalibration, a_topology_of_other_ranks_is_refused) {
+  EXPECT_THROW(calibrate(world(), make_topology(world().size() + 1, 1)), ContractError);
+}
+
+}  // namespace
+}  // namespace matrixfsdp
