@@ -77,6 +77,7 @@ void Engine::fail(std::string_view why) noexcept {
   }
   for (const auto& operation : left)
     bury(operation);
+  space_.reset();
 }
 
 void Engine::bury(std::shared_ptr<Operation> operation) noexcept {
@@ -115,6 +116,7 @@ void Engine::end() {
       check(ncclCommFinalize(comm_), "ncclCommFinalize", comm_);
       wait_until([this] { return settled(); }, "ncclCommFinalize: not every rank has come");
       check(ncclCommDestroy(std::exchange(comm_, nullptr)), "ncclCommDestroy", nullptr);
+      space_.reset();
     }
   } catch (const CommunicationError& error) {
     fail(error.what());
@@ -169,7 +171,7 @@ void Engine::copy(const float* from, float* to, std::int64_t elements) {
 }
 
 void Engine::fold(FoldCall& call) {
-  enqueue_fold(stream(), space_, call);
+  enqueue_fold(stream(), *space_, call);
 }
 
 }  // namespace matrixfsdp::nccl

@@ -2,6 +2,7 @@
 
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -73,7 +74,7 @@ class Engine {
   std::shared_ptr<mpi::Channel> channel_;
   ncclComm_t comm_;
   Stream stream_;
-  ExecutionSpace space_;
+  std::optional<ExecutionSpace> space_;           // until the end: Kokkos may end before the communicator
   std::deque<std::shared_ptr<Operation>> queue_;  // not yet enqueued to the end, in order
   std::uint64_t enqueued_ = 0;                    // steps
   std::string why_;                               // it was aborted
