@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <exception>
+#include <mutex>
 #include <utility>
 
 #include <fmt/format.h>
@@ -130,16 +131,21 @@ void Engine::close_group(std::size_t operations) {
   check(ncclGroupEnd(), fmt::format("ncclGroupEnd of {} operations", operations).c_str(), comm_);
 }
 
+void Engine::count(Purpose purpose, std::int64_t bytes) {
+  const std::lock_guard lock(channel_->mutex);  // a progress thread counts what MPI sends
+  channel_->bytes[purpose] += bytes;
+}
+
 void Engine::run_group(const Group& group, Purpose purpose) {
   check(ncclGroupStart(), "ncclGroupStart", comm_);
   try {
     for (const auto& [sends, peer, message] : group) {
-      const auto count = static_cast<std::size_t>(message.elements);
+      const auto elements = static_cast<std::size_t>(message.elements);
       if (sends) {
-        check(ncclSend(message.data, count, ncclFloat32, peer, comm_, stream()), "ncclSend", comm_);
-        channel_->bytes[purpose] += 4 * message.elements;
+        check(ncclSend(message.data, elements, ncclFloat32, peer, comm_, stream()), "ncclSend", comm_);
+        count(purpose, 4 * message.elements);
       } else {
-        check(ncclRecv(message.data, count, ncclFloat32, peer, comm_, stream()), "ncclRecv", comm_);
+        check(ncclRecv(message.data, elements, ncclFloat32, peer, comm_, stream()), "ncclRecv", comm_);
       }
     }
   } catch (const CommunicationError&) {
@@ -156,7 +162,7 @@ void Engine::run_broadcasts(const std::vector<Segment>& segments, Purpose purpos
       check(ncclBroadcast(segment.send, segment.receive, static_cast<std::size_t>(segment.elements), ncclFloat32,
                           segment.owner, comm_, stream()),
             "ncclBroadcast", comm_);
-      if (segment.owner == channel_->rank) channel_->bytes[purpose] += 4 * segment.elements * (channel_->size - 1);
+      if (segment.owner == channel_->rank) count(purpose, 4 * segment.elements * (channel_->size - 1));
     }
   } catch (const CommunicationError&) {
     ncclGroupEnd();

@@ -46,6 +46,7 @@ class Engine {
 
   /// All operations, then the communicator, within the deadline.
   void end();
+  [[nodiscard]] bool alive() const { return why_.empty(); }
   [[nodiscard]] bool ended() const { return ended_; }
 
   void run_group(const Group& group, Purpose purpose);
@@ -70,6 +71,7 @@ class Engine {
   template <class Condition>
   void wait_until(const Condition& condition, const char* what);
   void close_group(std::size_t operations);
+  void count(Purpose purpose, std::int64_t bytes);
 
   std::shared_ptr<mpi::Channel> channel_;
   ncclComm_t comm_;

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include <matrixfsdp/core/error.hpp>
+
 namespace matrixfsdp::nccl {
 
 Operation::Operation(std::shared_ptr<Engine> engine)
@@ -40,12 +42,26 @@ bool Operation::enqueue_next() {
   return true;
 }
 
+bool Operation::reached_end() {
+  if (next_ < steps_.size() || !done_.reached()) return false;
+  seconds_ = std::chrono::duration<double>(Clock::now() - begin_).count();
+  return true;
+}
+
 bool Operation::advance() {
   engine_->require_alive();
   // What has ended in order stays good, whatever a peer does to the communicator afterwards.
-  if (complete()) return true;
+  if (reached_end()) return true;
   engine_->pump();
-  return complete();
+  return reached_end();
+}
+
+bool Operation::complete() const {
+  try {
+    return engine_->alive() && next_ == steps_.size() && done_.reached();
+  } catch (const CommunicationError&) {
+    return false;  // advance() tells it
+  }
 }
 
 std::string Operation::missing() const {
@@ -55,7 +71,7 @@ std::string Operation::missing() const {
 
 void Operation::abandon(std::shared_ptr<Request::Operation> self) noexcept {
   try {
-    if (complete()) return;
+    if (reached_end()) return;
     engine_->fail(fmt::format("the request of sequence {} was given up before it was complete", sequence_));
   } catch (const std::exception& error) {
     engine_->fail(error.what());

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -32,6 +33,8 @@ class Operation final : public Request::Operation {
   bool enqueue_next();
 
   bool advance() override;
+  [[nodiscard]] bool complete() const override;
+  [[nodiscard]] double seconds() const override { return seconds_; }
   [[nodiscard]] std::uint64_t progress() const override { return engine_->enqueued(); }
   [[nodiscard]] std::string missing() const override;
   void abandon(std::shared_ptr<Request::Operation> self) noexcept override;
@@ -39,7 +42,10 @@ class Operation final : public Request::Operation {
   [[nodiscard]] std::uint64_t sequence() const { return sequence_; }
 
  private:
-  [[nodiscard]] bool complete() const { return next_ == steps_.size() && done_.reached(); }
+  using Clock = std::chrono::steady_clock;
+
+  /// Everything is enqueued, and the stream has come to its end. Throws CommunicationError where the device has failed.
+  bool reached_end();
 
   std::shared_ptr<Engine> engine_;
   std::uint64_t sequence_;
@@ -49,6 +55,8 @@ class Operation final : public Request::Operation {
   Tensor<float> staging_;
   Event ready_;
   Event done_;
+  Clock::time_point begin_ = Clock::now();
+  double seconds_ = 0;  // once it is complete
 };
 
 }  // namespace matrixfsdp::nccl
