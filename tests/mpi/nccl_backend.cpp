@@ -144,6 +144,31 @@ TEST(NcclBackend, sums_are_the_left_fold) {
   }
 }
 
+// bfloat16 travels with MPI, whatever is attached, in the same order as what does not.
+TEST(NcclBackend, bfloat16_stays_with_mpi) {
+  Attached nccl;
+  MATRIXFSDP_NEED_NCCL(nccl);
+  const SegmentTable table = testing::dealt_table(world().size(), 5, 1000);
+  const Unshard words = prepare_unshard(CollectiveAlgorithm::direct, table, make_topology(world().size(), 1),
+                                        world().rank(), exchange_block, DType::bfloat16);
+  std::array<Tensor<float>, 2> whole{nans(table.size), nans(table.size)};
+  const Tensor<float> full = nans(table.size);
+  const Tensor<float> shard = shard_of(table, 1);
+  Request rounded = gather(nccl.communicator, Purpose::unshard, words, shard, whole[0], unshard_label);
+  Request exact = gather(nccl.communicator, Purpose::unshard, unshard_of(world(), table), shard, full, unshard_label);
+  gather(world(), Purpose::unshard, words, shard, whole[1], unshard_label).wait();
+  exact.wait();
+  rounded.wait();
+  expect_values(full, 1, "float32 beside bfloat16");
+  const Reduce prepared = prepare_reduce(CollectiveAlgorithm::scatter, table, 3, DType::bfloat16);
+  const Tensor<float> sums = reduced(nccl.communicator, prepared, 3);
+  const Tensor<float> expected = reduced(world(), prepared, 3);
+  for (std::size_t i = 0; i < full.size(); ++i)
+    ASSERT_EQ(whole[0](i), whole[1](i));
+  for (std::size_t i = 0; i < sums.size(); ++i)
+    ASSERT_EQ(sums(i), expected(i));
+}
+
 // Many under way at once, small messages of MPI between them, completed in another order than issued.
 TEST(NcclBackend, operations_under_way_at_once_keep_apart) {
   Attached nccl;
@@ -233,7 +258,7 @@ TEST(NcclBackend, five_hundred_steps_with_churning_memory) {
     const Tensor<float> shard = make_tensor<float>("shard", mine.size());
     Kokkos::deep_copy(shard, static_cast<float>(step));
     gather(nccl.communicator, Purpose::unshard, unshard_of(world(), table), shard, buffer, unshard_label).wait();
-    const Tensor<float> churn = nans(reduce_staging_elements(prepared, world().rank()));
+    const Tensor<float> churn = nans(reduce_staging_bytes(prepared, world().rank()) / 4);
     reduction.wait();
     for (std::int64_t i = mine.begin; i < mine.end; i += 97)
       ASSERT_EQ(sums(static_cast<std::size_t>(i - mine.begin)), folded(i, world().size())) << "step " << step;

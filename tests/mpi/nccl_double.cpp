@@ -58,9 +58,9 @@ class NcclDouble : public ::testing::Test {
     return config;
   }
 
-  /// What the communicator says once it is no longer in progress; ncclInProgress after two seconds.
+  /// What the communicator says once it is no longer in progress; ncclInProgress after 20 seconds.
   ncclResult_t settle() {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     ncclResult_t state = ncclInProgress;
     while (state == ncclInProgress && std::chrono::steady_clock::now() < end) {
       EXPECT_EQ(ncclCommGetAsyncError(comm_, &state), ncclSuccess);
@@ -191,9 +191,7 @@ TEST_F(NcclDouble, roots_that_differ_are_found) {
   settle();
   ncclBroadcast(mine_.data(), theirs_.data(), count, ncclFloat32, world().rank() == 0 ? 0 : 1, comm_, stream_);
   settle();
-  idle_within(std::chrono::milliseconds(300));
-  const bool stuck = !idle_within(std::chrono::milliseconds(1));
-  EXPECT_TRUE(stuck || world().rank() > 1);
+  EXPECT_TRUE(!idle_within(std::chrono::milliseconds(300)) || world().rank() > 1) << "two roots, and all came through";
 }
 
 TEST_F(NcclDouble, collectives_in_another_order_are_found) {

@@ -105,12 +105,12 @@ TEST_F(NcclFailures, tensors_that_no_device_reaches_stay_with_mpi) {
 TEST_F(NcclFailures, an_initialisation_that_never_completes_is_a_missed_deadline) {
   faults().init_never_ends = world().rank() == 0;
   Communicator own = testing::duplicate_world();
-  own.set_deadline(std::chrono::milliseconds(300));
+  own.set_deadline(std::chrono::seconds(2));
   const std::string message = message_of<CommunicationError>([&] { nccl::attach(own); });
   // Whoever gives up first may be what the others see.
   EXPECT_TRUE(mentions(message, {fmt::format("rank {}: attach NCCL: ", world().rank())}));
   if (world().size() == 1) {
-    EXPECT_TRUE(mentions(message, {"the communicator is not ready after 0.3 s (deadline)"}));
+    EXPECT_TRUE(mentions(message, {"the communicator is not ready after 2.0 s (deadline)"}));
   }
 }
 
@@ -155,7 +155,6 @@ TEST_F(NcclFailures, a_deadline_tells_how_far_it_came) {
 // The attachment's destructor runs while an exception unwinds on one rank: it waits for nobody.
 TEST_F(NcclFailures, an_exception_that_unwinds_an_attachment_waits_for_nobody) {
   if (world().size() == 1) return;
-  const auto begin = std::chrono::steady_clock::now();
   if (world().rank() == 0) {
     EXPECT_THROW(
         {
@@ -163,13 +162,13 @@ TEST_F(NcclFailures, an_exception_that_unwinds_an_attachment_waits_for_nobody) {
           throw InputError("something else");
         },
         InputError);
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20)) << "the deadline is 30 s";
-  } else {
-    Attached nccl;
-    const SegmentTable table = even_table(100000, world().size());
-    const Tensor<float> buffer = make_zeros<float>("buffer", table.size);
-    EXPECT_THROW(start(nccl.communicator, table, buffer).wait(), CommunicationError);
+    return;
   }
+  Attached nccl;
+  const SegmentTable table = even_table(100000, world().size());
+  const Tensor<float> buffer = make_zeros<float>("buffer", table.size);
+  const std::string message = message_of<CommunicationError>([&] { start(nccl.communicator, table, buffer).wait(); });
+  EXPECT_TRUE(mentions(message, {"NCCL failed with code 6"})) << "an abort, not a deadline";
 }
 
 /// Addresses without memory behind them.
