@@ -131,6 +131,25 @@ TEST(NcclBackend, every_table_and_number_of_passes_gives_the_bits_of_mpi) {
   }
 }
 
+// Pieces of one owner that a holder has next to each other in its sums need not be neighbours in the owner's shard.
+TEST(NcclBackend, a_holder_of_scattered_pieces_brings_each_to_its_place) {
+  if (world().size() == 1) return;
+  Attached nccl;
+  MATRIXFSDP_NEED_NCCL(nccl);
+  std::vector<std::int64_t> owned(static_cast<std::size_t>(world().size()), 0);
+  owned[0] = 50;
+  Reduce prepared = prepare_reduce(CollectiveAlgorithm::direct, testing::owner_table(owned, 0));
+  for (auto& blocks : prepared.blocks)
+    blocks.clear();
+  for (std::int64_t i = 0; i < 5; ++i) {
+    const int holder = static_cast<int>(i % 2);
+    prepared.blocks[static_cast<std::size_t>(holder)].push_back({{10 * i, 10 * i + 10}, 0, holder});
+  }
+  const Tensor<float> shard = reduced(nccl.communicator, prepared, 2);
+  for (std::size_t i = 0; i < shard.size(); ++i)
+    ASSERT_EQ(shard(i), folded(static_cast<std::int64_t>(i), std::int64_t{2} * world().size())) << "element " << i;
+}
+
 // The left fold itself, not only what MPI makes of it.
 TEST(NcclBackend, sums_are_the_left_fold) {
   Attached nccl;

@@ -189,10 +189,10 @@ class Addresses {
   void* data_;
 };
 
-// CASES 43: counts and offsets beyond 2^31 reach NCCL whole, in both ways.
-TEST_F(NcclFailures, counts_beyond_two_to_the_31st_reach_nccl_whole) {
+// CASES 43: counts and offsets beyond 2^32 reach NCCL whole, in both ways.
+TEST_F(NcclFailures, counts_beyond_two_to_the_32nd_reach_nccl_whole) {
   if (world().size() == 1) return;
-  const std::int64_t large = (std::int64_t{5} << 29) + 3;  // elements of rank 1: 10 GiB
+  const std::int64_t large = (std::int64_t{5} << 30) + 3;  // elements of rank 1: 20 GiB
   std::vector<std::int64_t> owned(static_cast<std::size_t>(world().size()), 2);
   owned[1] = large;
   const SegmentTable table = testing::owner_table(owned, 0);
@@ -200,7 +200,7 @@ TEST_F(NcclFailures, counts_beyond_two_to_the_31st_reach_nccl_whole) {
   const Addresses shard(table.shard_size(world().rank()));
   const bool there = buffer.valid() && shard.valid();
   if (!testing::first_of_all_ranks(there ? "" : "no addresses").empty())
-    GTEST_SKIP() << "no room for 10 GiB of addresses";
+    GTEST_SKIP() << "no room for 20 GiB of addresses";
   faults().moves_no_data = true;
   for (const GatherBy way : {GatherBy::send_recv, GatherBy::broadcast}) {
     nccl_double::take_calls();

@@ -14,21 +14,18 @@ constexpr std::int64_t least_broadcast = 256 / 4 * 1024;  ///< elements of a buf
 
 std::vector<Group> make_groups(int rank, const MessagesByPeer& to, const MessagesByPeer& from, int most_operations) {
   const int size = static_cast<int>(to.size());
+  const auto most = static_cast<std::size_t>(most_operations);
   std::size_t longest = 0;
   for (std::size_t peer = 0; peer < to.size(); ++peer)
     longest = std::max({longest, to[peer].size(), from[peer].size()});
-  const std::size_t pairs = static_cast<std::size_t>(most_operations) / 2;
   std::vector<Group> groups;
-  // Pair number m * (W - 1) + distance - 1 holds message m to the rank `distance` ahead, and message m from the rank
-  // as far behind, whose pair of the same number it is.
-  std::size_t number = 0;
   for (std::size_t m = 0; m < longest; ++m) {
-    for (int distance = 1; distance < size; ++distance, ++number) {
-      if (number % pairs == 0) groups.emplace_back();
+    for (int distance = 1; distance < size; ++distance) {
       const int ahead = (rank + distance) % size;
       const int behind = (rank + size - distance) % size;
       const auto& sends = to[static_cast<std::size_t>(ahead)];
       const auto& receives = from[static_cast<std::size_t>(behind)];
+      if (groups.empty() || groups.back().size() + 2 > most) groups.emplace_back();
       if (m < sends.size()) groups.back().push_back({true, ahead, sends[m]});
       if (m < receives.size()) groups.back().push_back({false, behind, receives[m]});
     }

@@ -24,9 +24,11 @@ struct Transfer {
 };
 using Group = std::vector<Transfer>;
 
-/// Cuts what `rank` sends and receives into groups of at most `most_operations` (>= 2) transfers. Message m between two
-/// ranks is in the group of the same number on both, however much the others have to do: ranks that end a group wait
-/// for each other, so a message whose ends are in different groups can close a circle. A group may be empty.
+/// Cuts what `rank` sends and receives into groups of at most `most_operations` (>= 2) transfers. Ranks that end a
+/// group wait for each other, but no circle of them does: all go through their messages in one order, by the number of
+/// a message between its two ranks, then by their distance, and what a rank sends and receives at one place of that
+/// order is in one group. So wherever each of them cuts, both ends of the first message that has not arrived are under
+/// way.
 std::vector<Group> make_groups(int rank, const MessagesByPeer& to, const MessagesByPeer& from, int most_operations);
 
 /// Of a reduce, what `holder` sends to `owner` after the last pass: neighbouring blocks in one message, where they are
