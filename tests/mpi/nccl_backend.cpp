@@ -336,10 +336,9 @@ TEST(NcclBackend, an_abandoned_request_aborts) {
   nccl.communicator.set_deadline(std::chrono::milliseconds(300));
   const SegmentTable table = even_table(3 * exchange_block * world().size(), world().size());
   const Reduce prepared = prepare_reduce(CollectiveAlgorithm::direct, table);
-  const auto start = [&] {
-    return reduce(nccl.communicator, prepared, {}, gradient_of(table.size, 0), {},
-                  nans(table.shard_size(world().rank())), reduce_label);
-  };
+  const Tensor<float> gradient = gradient_of(table.size, 0);
+  const Tensor<float> sums = nans(table.shard_size(world().rank()));
+  const auto start = [&] { return reduce(nccl.communicator, prepared, {}, gradient, {}, sums, reduce_label); };
   if (world().rank() + 1 == world().size()) world().barrier({"the others have let go", "", ""});
   try {
     const Request request = start();

@@ -6,9 +6,9 @@
 #include <matrixfsdp/comm/communicator.hpp>
 
 /// Segments by NCCL: after attach, gather and reduce (comm/segments.hpp) of a communicator go over NCCL, on one stream;
-/// small messages, and segments that travel as bfloat16, stay with MPI. Results are the same bits as MPI's. The
-/// schedule of an Unshard is not used: NCCL has its own ways. Bytes are counted as MPI's `direct` and `allgatherv`
-/// count them.
+/// small messages, and segments that travel as bfloat16 or inside a smaller group of ranks, stay with MPI. Results are
+/// the same bits as MPI's. The schedule of an Unshard is not used: NCCL has its own ways. Bytes are counted as MPI's
+/// `direct` and `allgatherv` count them.
 namespace matrixfsdp {
 class SegmentBackend;
 }

@@ -171,7 +171,7 @@ void Engine::run_broadcasts(const std::vector<Segment>& segments, Purpose purpos
   close_group(segments.size());
 }
 
-void Engine::copy(const float* from, float* to, std::int64_t elements) {
+void Engine::copy(const float* from, float* to, std::int64_t elements) const {
   check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(4 * elements), cudaMemcpyDefault, stream()),
         "cudaMemcpyAsync");
 }

@@ -58,7 +58,7 @@ class Engine {
     std::int64_t elements;
   };
   void run_broadcasts(const std::vector<Segment>& segments, Purpose purpose);
-  void copy(const float* from, float* to, std::int64_t elements);
+  void copy(const float* from, float* to, std::int64_t elements) const;
   void fold(FoldCall& call);
 
   [[nodiscard]] const std::shared_ptr<mpi::Channel>& channel() const { return channel_; }
