@@ -6,6 +6,10 @@ find_package(nlohmann_json REQUIRED)
 find_package(MPI REQUIRED COMPONENTS CXX)
 find_package(HDF5 REQUIRED COMPONENTS C)
 
+if(MATRIXFSDP_ENABLE_NCCL)
+  find_package(NCCL 2.18 REQUIRED)
+endif()
+
 # Kokkos: a proper package first; else Debian's, whose package file names a wrong include folder, by header and library.
 if(NOT TARGET MatrixFSDP::kokkos)
   find_package(Kokkos CONFIG QUIET)

@@ -14,4 +14,4 @@ configure_package_config_file(cmake/MatrixFSDPConfig.cmake.in "${PROJECT_BINARY_
                               INSTALL_DESTINATION "${package_dir}")
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/MatrixFSDPConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/MatrixFSDPConfig.cmake" "${PROJECT_BINARY_DIR}/MatrixFSDPConfigVersion.cmake"
-              cmake/MatrixFSDPDependencies.cmake DESTINATION "${package_dir}")
+              cmake/MatrixFSDPDependencies.cmake cmake/FindNCCL.cmake DESTINATION "${package_dir}")

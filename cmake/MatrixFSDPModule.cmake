@@ -1,14 +1,18 @@
-# matrixfsdp_add_module(<name> [PUBLIC <module or target>...] [PRIVATE <target>...] [DIRECTORY <dir>])
+# matrixfsdp_add_module(<name> [PUBLIC <module or target>...] [PRIVATE <target>...] [DIRECTORY <dir>] [EXCLUDE <regex>])
 #
 # One library target per module: matrixfsdp_<name>, alias MatrixFSDP::<name>, sources <dir>/*.cpp (src/<name> by
-# default). A module name in PUBLIC means that module. A module without sources is an INTERFACE library.
+# default) whose path below <dir> does not match EXCLUDE. A module name in PUBLIC means that module. A module without sources is an INTERFACE library.
 function(matrixfsdp_add_module name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "DIRECTORY" "PUBLIC;PRIVATE")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "DIRECTORY;EXCLUDE" "PUBLIC;PRIVATE")
   if(NOT arg_DIRECTORY)
     set(arg_DIRECTORY "${PROJECT_SOURCE_DIR}/src/${name}")
   endif()
   set(target matrixfsdp_${name})
-  file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${arg_DIRECTORY}/*.cpp")
+  file(GLOB_RECURSE sources RELATIVE "${arg_DIRECTORY}" CONFIGURE_DEPENDS "${arg_DIRECTORY}/*.cpp")
+  if(arg_EXCLUDE)
+    list(FILTER sources EXCLUDE REGEX "${arg_EXCLUDE}")
+  endif()
+  list(TRANSFORM sources PREPEND "${arg_DIRECTORY}/")
 
   set(public)
   foreach(dependency IN LISTS arg_PUBLIC)

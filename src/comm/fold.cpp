@@ -1,7 +1,5 @@
 #include "comm/fold.hpp"
 
-#include <matrixfsdp/tensor/tensor.hpp>
-
 namespace matrixfsdp {
 namespace {
 
@@ -42,7 +40,16 @@ KOKKOS_INLINE_FUNCTION void fold_tile(const FoldBlockOf<Gradient>& block, bool f
 }
 
 template <class Gradient>
-void fold(const FoldBlockOf<Gradient>& block, bool first, float* sums, std::int64_t count) {
+void fold_on_device(const ExecutionSpace& space, const FoldBlockOf<Gradient>& block, bool first, float* sums,
+                    std::int64_t count) {
+  Kokkos::parallel_for(
+      "matrixfsdp::fold_block", Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::int64_t>>(space, 0, count),
+      KOKKOS_LAMBDA(std::int64_t at) { fold_tile<1>(block, first, sums, at); });
+}
+
+template <class Gradient>
+void start(const ExecutionSpace& space, const FoldBlockOf<Gradient>& block, bool first, float* sums,
+           std::int64_t count) {
   if constexpr (Kokkos::SpaceAccessibility<ExecutionSpace, Kokkos::HostSpace>::accessible) {
     // Loops, not a kernel: this may be a progress thread, and kernels belong to the thread that computes.
     constexpr int width = 16;
@@ -52,14 +59,21 @@ void fold(const FoldBlockOf<Gradient>& block, bool first, float* sums, std::int6
     for (; at < count; ++at)
       fold_tile<1>(block, first, sums, at);
   } else {
-    Kokkos::parallel_for(
-        "matrixfsdp::fold_block", Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::int64_t>>(0, count),
-        KOKKOS_LAMBDA(std::int64_t at) { fold_tile<1>(block, first, sums, at); });
-    Kokkos::fence();
+    fold_on_device(space, block, first, sums, count);
   }
 }
 
+template <class Gradient>
+void fold(const FoldBlockOf<Gradient>& block, bool first, float* sums, std::int64_t count) {
+  start(ExecutionSpace(), block, first, sums, count);
+  if constexpr (!Kokkos::SpaceAccessibility<ExecutionSpace, Kokkos::HostSpace>::accessible) Kokkos::fence();
+}
+
 }  // namespace
+
+void start_fold(const ExecutionSpace& space, const FoldBlock& block, bool first, float* sums, std::int64_t count) {
+  start(space, block, first, sums, count);
+}
 
 void fold_block(const FoldBlock& block, bool first, float* sums, std::int64_t count) {
   fold(block, first, sums, count);

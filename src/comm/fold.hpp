@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include <matrixfsdp/core/bfloat16.hpp>
+#include <matrixfsdp/tensor/tensor.hpp>
 
 namespace matrixfsdp {
 
@@ -23,5 +24,8 @@ using FoldBlock = FoldBlockOf<float>;
 void fold_block(const FoldBlock& block, bool first, float* sums, std::int64_t count);
 /// Gradients are widened first, which is exact.
 void fold_block(const FoldBlockOf<bfloat16>& block, bool first, float* sums, std::int64_t count);
+
+/// Starts the same on `space`, behind what has been started there before.
+void start_fold(const ExecutionSpace& space, const FoldBlock& block, bool first, float* sums, std::int64_t count);
 
 }  // namespace matrixfsdp

@@ -4,9 +4,18 @@
 #include <matrixfsdp/tensor/wire.hpp>
 
 #include "comm/require.hpp"
+#include "comm/segment_backend.hpp"
 
 namespace matrixfsdp {
 namespace {
+
+/// Who carries segments of `table` instead of MPI; null: MPI does, as it always does inside a smaller group of ranks,
+/// and for bfloat16.
+SegmentBackend* backend_for(Communicator& communicator, const SegmentTable& table, DType wire) {
+  SegmentBackend* backend = communicator.implementation().segments.get();
+  const bool everybody = table.intervals.size() == static_cast<std::size_t>(communicator.size());
+  return backend != nullptr && backend->attached() && everybody && wire == DType::float32 ? backend : nullptr;
+}
 
 /// Own segments to their place in `whole`, which is the buffer, or its words.
 template <class Values, class Copy>
@@ -29,6 +38,8 @@ Request gather(Communicator& communicator, Purpose purpose, const Unshard& unsha
   require_elements("the shard", static_cast<std::int64_t>(shard.size()), table.shard_size(member), label);
   require_elements("the buffer", static_cast<std::int64_t>(buffer.size()), table.size, label);
 
+  if (SegmentBackend* backend = backend_for(communicator, table, unshard.wire))
+    return backend->gather(purpose, unshard, shard.data(), buffer.data(), label);
   const auto& mine = table.intervals[static_cast<std::size_t>(member)];
   const auto issue = [&] {
     return mpi::gather(communicator.implementation().channel, purpose, unshard, shard.data(), buffer.data(), label);
@@ -56,6 +67,8 @@ Request reduce(Communicator& communicator, const Reduce& prepared, Pass pass, Te
                    label);
   require_elements("the shard", static_cast<std::int64_t>(shard.size()), prepared.table.shard_size(rank), label);
 
+  if (SegmentBackend* backend = backend_for(communicator, prepared.table, prepared.wire))
+    return backend->reduce(prepared, pass, buffer.data(), sums.data(), shard.data(), label);
   Kokkos::fence();  // a kernel may still be writing the gradient (CASES 40)
   if (prepared.wire == DType::bfloat16) round_in_place(buffer);
   return mpi::reduce(communicator.implementation().channel, prepared, pass, buffer.data(), sums.data(), shard.data(),

@@ -60,6 +60,8 @@ Request issue(const std::shared_ptr<Pending>& operation, const OperationLabel& l
 
 namespace matrixfsdp {
 
+class SegmentBackend;
+
 struct Communicator::Implementation {
   Implementation(MPI_Comm comm, bool owns_comm);
   Implementation(const Implementation&) = delete;
@@ -68,6 +70,7 @@ struct Communicator::Implementation {
 
   std::shared_ptr<mpi::Channel> channel;
   bool owned;
+  std::shared_ptr<SegmentBackend> segments;  ///< while attached it carries gather and reduce; null: MPI does
 };
 
 }  // namespace matrixfsdp

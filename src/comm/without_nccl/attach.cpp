@@ -1,0 +1,9 @@
+#include <matrixfsdp/comm/nccl.hpp>
+
+namespace matrixfsdp::nccl {
+
+Attachment attach(Communicator& /*communicator*/, const Options& /*options*/) {
+  return {nullptr, "segments stay with MPI: this build has no NCCL (MATRIXFSDP_ENABLE_NCCL)"};
+}
+
+}  // namespace matrixfsdp::nccl
