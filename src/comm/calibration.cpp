@@ -187,7 +187,8 @@ Large measure_large(Stopwatch& stopwatch, const std::vector<Group>& groups, cons
     load.elements *= 2;
   const Times times = stopwatch.measure(groups, load, large_rounds);
   const auto hops = static_cast<double>(ranks - 1);
-  const double messages = hops * static_cast<double>((load.elements + exchange_block - 1) / exchange_block);
+  const std::int64_t blocks = (load.elements + exchange_block - 1) / exchange_block;
+  const double messages = hops * static_cast<double>(blocks);
   // What messages cost besides their bytes is known from small ones; on a busy machine only roughly.
   const auto rest = [&](double seconds, double latency) {
     return std::max(seconds - latency - messages * link.message_seconds, 0.5 * seconds);
