@@ -50,11 +50,16 @@ Request gather(Communicator& communicator, Purpose purpose, const Unshard& unsha
     place_own(mine, shard, upper_words(buffer), round_to_words);
     return issue();
   }
-  Request request = issue();
-  place_own(mine, shard, buffer, [](const TensorView<const float>& from, const TensorView<float>& to) {
+  const auto copy = [](const TensorView<const float>& from, const TensorView<float>& to) {
     // A single rank may pass its buffer as its shard.
     if (from.data() != to.data()) Kokkos::deep_copy(to, from);
-  });
+  };
+  if (unshard.algorithm == CollectiveAlgorithm::allgatherv) {  // MPI takes own segments from the buffer
+    place_own(mine, shard, buffer, copy);
+    return issue();
+  }
+  Request request = issue();
+  place_own(mine, shard, buffer, copy);
   return request;
 }
 

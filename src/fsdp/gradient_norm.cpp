@@ -1,5 +1,6 @@
 #include <cmath>
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include <fmt/format.h>
@@ -120,8 +121,8 @@ GradientNorm gradient_norm(ShardedModel& model, std::int64_t failures) {
     // Every shard group has the same, so one is enough.
     const RankGroup group = model.shard_group();
     std::vector<std::vector<double>> contributions;
-    for (int member = 0; member < group.size; ++member) {
-      const auto& part = parts[static_cast<std::size_t>(group.first + member)];
+    const std::span all(parts);
+    for (const auto& part : all.subspan(static_cast<std::size_t>(group.first), static_cast<std::size_t>(group.size))) {
       std::vector<double> values(part.size() / sizeof(double));
       std::memcpy(values.data(), part.data(), part.size());
       result.failures += static_cast<std::int64_t>(values.back());

@@ -94,7 +94,7 @@ class Gather final : public Exchange {
 Request gather(const std::shared_ptr<Channel>& channel, Purpose purpose, const Unshard& unshard, const float* shard,
                float* buffer, const OperationLabel& label) {
   if (unshard.algorithm == CollectiveAlgorithm::allgatherv)
-    return issue(library_gather(channel, purpose, unshard, shard, buffer), label);
+    return issue(library_gather(channel, purpose, unshard, buffer), label);
   return issue(std::make_shared<Gather>(channel, purpose, unshard, shard, buffer), label);
 }
 

@@ -15,11 +15,9 @@ namespace {
 
 class LibraryGather final : public Pending {
  public:
-  LibraryGather(const std::shared_ptr<Channel>& shared_channel, Purpose purpose, const Unshard& unshard,
-                const float* shard, float* buffer)
+  LibraryGather(const std::shared_ptr<Channel>& shared_channel, Purpose purpose, const Unshard& unshard, float* buffer)
       : Pending(shared_channel),
         purpose_(purpose),
-        shard_(shard),
         buffer_(buffer, static_cast<std::size_t>(unshard.table.size)),
         wire_(unshard.wire) {
     for (std::size_t part = 0; part < requests_.size(); ++part) {
@@ -53,16 +51,14 @@ class LibraryGather final : public Pending {
 
   void start() {
     started_ = true;
-    const float* shard = shard_;
     void* all = words() ? static_cast<void*>(upper_words(buffer_).data()) : buffer_.data();
     MPI_Datatype type = words() ? MPI_UINT16_T : MPI_FLOAT;
     for (std::size_t part = 0; part < requests_.size(); ++part) {
       const Layout& layout = layouts_[part];
       const int mine = layout.counts[static_cast<std::size_t>(rank())];
-      check(MPI_Iallgatherv(words() ? MPI_IN_PLACE : shard, mine, type, all, layout.counts.data(),
-                            layout.offsets.data(), type, channel()->comm, &requests_[part]),
+      check(MPI_Iallgatherv(MPI_IN_PLACE, mine, type, all, layout.counts.data(), layout.offsets.data(), type,
+                            channel()->comm, &requests_[part]),
             "MPI_Iallgatherv");
-      shard += mine;
       channel()->bytes[purpose_] += static_cast<std::int64_t>(size_of(wire_)) * mine * (size() - 1);
     }
   }
@@ -73,7 +69,6 @@ class LibraryGather final : public Pending {
     std::vector<int> offsets;
   };
   Purpose purpose_;
-  const float* shard_;
   TensorView<float> buffer_;
   DType wire_;  ///< bfloat16: words travel, from and to the buffer
   bool started_ = false;
@@ -84,14 +79,14 @@ class LibraryGather final : public Pending {
 }  // namespace
 
 std::shared_ptr<Pending> library_gather(const std::shared_ptr<Channel>& channel, Purpose purpose,
-                                        const Unshard& unshard, const float* shard, float* buffer) {
+                                        const Unshard& unshard, float* buffer) {
   if (unshard.table.size > std::numeric_limits<int>::max()) {
     throw InputError(
         fmt::format("collective allgatherv: a unit of {} elements: expected at most {} (MPI's int), or "
                     "another algorithm",
                     unshard.table.size, std::numeric_limits<int>::max()));
   }
-  return std::make_shared<LibraryGather>(channel, purpose, unshard, shard, buffer);
+  return std::make_shared<LibraryGather>(channel, purpose, unshard, buffer);
 }
 
 }  // namespace matrixfsdp::mpi

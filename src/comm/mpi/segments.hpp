@@ -10,8 +10,8 @@
 /// what is sent have ended.
 namespace matrixfsdp::mpi {
 
-/// Leaves the own segments of `buffer` to the caller; with unshard.wire bfloat16 their rounded words already stand in
-/// its upper half, and completion widens all words.
+/// Leaves the own segments of `buffer` to the caller, before the call for allgatherv; with unshard.wire bfloat16 their
+/// rounded words already stand in its upper half, and completion widens all words.
 Request gather(const std::shared_ptr<Channel>& channel, Purpose purpose, const Unshard& unshard, const float* shard,
                float* buffer, const OperationLabel& label);
 
