@@ -38,7 +38,7 @@ struct ShardedModel::Implementation {
   void reshard(std::size_t index);
   void start_unshard(std::size_t index, Phase phase);
   void finish_unshard(std::size_t index);
-  void hold(Unit& unit);
+  void hold(Unit& unit) const;
   void prefetch_after(std::size_t index, Phase phase);
   void set_prefetch(std::size_t index, Phase phase, std::vector<std::size_t> next);
   [[nodiscard]] bool can_take_slot(const Unit& unit) const;

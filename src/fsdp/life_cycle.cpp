@@ -36,7 +36,7 @@ void ShardedModel::Implementation::reshard(std::size_t index) {
 }
 
 /// For backward, which unshards from the parts that neighbouring ranks hold.
-void ShardedModel::Implementation::hold(Unit& unit) {
+void ShardedModel::Implementation::hold(Unit& unit) const {
   if (unit.policy.reshard_to <= 1 || unit.held_current) return;
   const auto& table = unit.unshard_held.table;
   const auto part = table.intervals[static_cast<std::size_t>(communicator.rank() - unit.unshard_held.first_rank)][0];
