@@ -1,4 +1,5 @@
 #include <chrono>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -66,6 +67,22 @@ TEST(FsdpOverlap, sums_do_not_depend_on_what_is_under_way) {
       }
     }
   }
+}
+
+// Blocks that are too long to be sent at once: what one reduce has summed for an owner is still there when the next
+// one sums.
+TEST(FsdpOverlap, reduces_under_way_have_sums_of_their_own) {
+  ModelSpec spec;
+  for (int u = 0; u < 3; ++u) {
+    const std::string name = "block." + std::to_string(u);
+    spec.units.push_back({name, {testing::parameter(name + ".weight", {400, 400})}, false});
+  }
+  ShardedModelOptions options;
+  options.reduces_in_flight = 2;
+  options.progress_thread = false;
+  ShardedModel model(world(), spec, make_plan(spec, world().size()), options);
+  run_step(model, 1, [] {});
+  expect_folded_gradients(model, world().size());
 }
 
 // One unit, kept or not, that is reduced again while its last reduce may still travel.
