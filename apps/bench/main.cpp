@@ -6,6 +6,7 @@
 #include <matrixfsdp/linalg/blas.hpp>
 
 #include "apps/bench/collectives.hpp"
+#include "apps/bench/newton_schulz.hpp"
 #include "apps/bench/overlap.hpp"
 #include "apps/bench/train_step.hpp"
 #include "apps/train/version.hpp"
@@ -94,6 +95,28 @@ int main(int argc, char** argv) {
     overlap->add_option("--rounds", overlap_options.rounds)->check(CLI::PositiveNumber)->capture_default_str();
     overlap->add_flag("--json", overlap_options.json);
 
+    bench::NewtonSchulzBenchOptions newton_schulz_options;
+    CLI::App* newton_schulz =
+        app.add_subcommand("newton-schulz",
+                           "Orthogonalization of one matrix on one rank. ratio: how many times faster than three gemms "
+                           "a step with the same "
+                           "BLAS and as many steps, in the same rounds; gflops: products that it does; gemm_gflops: "
+                           "rate of one gemm of the "
+                           "shape of X X^T; error: relative distance (Frobenius) to the same polynomial in double.");
+    newton_schulz->add_option("--shape", newton_schulz_options.shapes, "Rows and columns; one or more pairs");
+    newton_schulz->add_option("--algorithm", newton_schulz_options.algorithms)->capture_default_str();
+    newton_schulz->add_option("--coefficients", newton_schulz_options.coefficients)->capture_default_str();
+    newton_schulz->add_option("--steps", newton_schulz_options.steps, "0: the coefficients' own number")
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str();
+    newton_schulz->add_option("--threads", newton_schulz_options.threads)
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+    newton_schulz->add_option("--rounds", newton_schulz_options.rounds)
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+    newton_schulz->add_flag("--json", newton_schulz_options.json);
+
     std::string text;
     std::string error;
     try {
@@ -113,7 +136,8 @@ int main(int argc, char** argv) {
       if (session.world().rank() == 0) fmt::print("{}", text);
       return exit_ok;
     }
-    linalg::set_threads(options.threads);
+    linalg::set_threads(newton_schulz->parsed() ? newton_schulz_options.threads : options.threads);
+    if (newton_schulz->parsed()) return bench::newton_schulz(session, newton_schulz_options);
     if (collectives->parsed()) return bench::collectives(session, collectives_options);
     if (overlap->parsed()) return bench::overlap(session, overlap_options);
     return bench::train_step(session, options);

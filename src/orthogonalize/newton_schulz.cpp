@@ -121,6 +121,22 @@ bool has_diverged(const detail::Normalization& result, std::int64_t smaller_exte
                                    result.inverse_norm;
 }
 
+/// ||O O^T - I||_F / sqrt(m); `gram` is overwritten.
+template <class T>
+double residual_of(MatrixView<const T> output, MatrixView<T> gram, const TensorView<double>& scratch) {
+  detail::Products<T>(output.rows > output.cols).gram(output, gram);
+  T* const entries = gram.data;
+  const std::int64_t extent = gram.rows;
+  Kokkos::parallel_for(
+      "matrixfsdp::orthogonalize::subtract_identity",
+      Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::int64_t>>(0, extent),
+      KOKKOS_LAMBDA(const std::int64_t i) { entries[i * (extent + 1)] -= T{1}; });
+  Kokkos::fence();
+  const detail::Normalization difference = detail::measure<T>(gram, scratch);
+  if (difference.zero) return 0;
+  return 1 / (difference.first * difference.second * difference.inverse_norm * std::sqrt(static_cast<double>(extent)));
+}
+
 template <class T>
 bool overlaps_in_part(MatrixView<const T> input, MatrixView<T> output) {
   return input.data == output.data && input.stride != output.stride && input.rows > 1;
@@ -216,7 +232,11 @@ OrthogonalizeResult orthogonalize(MatrixView<const std::type_identity_t<T>> inpu
     iterate_gram(it);
   }
   result.flops = it.products.flops();
-  if (has_diverged(detail::measure<T>(output, partial_sums), small)) result.status = OrthogonalizeStatus::diverged;
+  if (has_diverged(detail::measure<T>(output, partial_sums), small)) {
+    result.status = OrthogonalizeStatus::diverged;
+  } else if (options.measure_residual) {
+    result.residual = residual_of<T>(output, it.small[0], partial_sums);
+  }
   return result;
 }
 

@@ -25,19 +25,17 @@ class Products {
     flops_ += r.rows * (r.rows + 1) * r.rows;
   }
 
-  /// out <- P Q of two small matrices
+  /// out <- P Q of two small matrices that commute, as polynomials of one symmetric matrix do
   void multiply(MatrixView<const T> p, MatrixView<const T> q, MatrixView<T> out) {
-    linalg::gemm<T>(linalg::Op::none, linalg::Op::none, T{1}, p, q, T{0}, out);
-    flops_ += 2 * out.rows * out.cols * p.cols;
+    linalg::symmetric_product<T>(p, q, out);
+    flops_ += linalg::symmetric_product_flops(out.rows);
   }
 
   /// out <- Q X
   void apply(MatrixView<const T> q, MatrixView<const T> x, MatrixView<T> out) {
-    if (tall_) {
-      multiply(x, q, out);
-    } else {
-      multiply(q, x, out);
-    }
+    const MatrixView<const T> left = tall_ ? x : q;
+    linalg::gemm<T>(linalg::Op::none, linalg::Op::none, T{1}, left, tall_ ? q : x, T{0}, out);
+    flops_ += 2 * out.rows * out.cols * left.cols;
   }
 
   [[nodiscard]] std::int64_t flops() const { return flops_; }

@@ -14,6 +14,37 @@ __extension__ typedef __int128 Wide;
 // Steps after which `gram` computes X <- Q X and starts again from the new X, because rounding errors of R grow.
 constexpr int restart_after = 2;
 
+// Diagonal squares of a symmetric product up to this extent are computed in full.
+constexpr std::int64_t smallest_diagonal = 96;
+
+/// Entries of a symmetric m x m product that are computed: the lower left quarter, and of the two diagonal halves the
+/// same again (linalg::symmetric_product). At each depth there are squares of two extents, e and e + 1.
+Wide triangle_entries(std::int64_t m) {
+  Wide entries = 0;
+  std::int64_t extent = m;
+  Wide count = 1;
+  Wide count_of_next = 0;  // of extent + 1
+  while (count + count_of_next > 0) {
+    if (extent <= smallest_diagonal) {
+      entries += count * extent * extent;
+      count = 0;
+    }
+    if (extent + 1 <= smallest_diagonal) {
+      entries += count_of_next * (extent + 1) * (extent + 1);
+      count_of_next = 0;
+    }
+    const std::int64_t half = extent / 2;
+    const bool odd = extent % 2 != 0;
+    entries += count * half * (extent - half) + count_of_next * ((extent + 1) / 2) * (half + 1);
+    // e = 2 h: h and h, e + 1: h and h + 1. e = 2 h + 1: h and h + 1, e + 1: h + 1 and h + 1.
+    const Wide halves = odd ? count : 2 * count + count_of_next;
+    count_of_next = odd ? count + 2 * count_of_next : count_of_next;
+    count = halves;
+    extent = half;
+  }
+  return entries;
+}
+
 /// Products of the iteration on X of m x n, m <= n; a multiply-add is 2 FLOPs. Element-wise work is not counted.
 struct Products {
   Products(std::int64_t rows, std::int64_t cols) {
@@ -21,15 +52,14 @@ struct Products {
     const Wide n = std::max(rows, cols);
     gram = m * (m + 1) * n;
     square = m * (m + 1) * m;
-    small = 2 * m * m * m;
+    small = 2 * m * triangle_entries(std::min(rows, cols));
     apply = 2 * m * m * n;
   }
 
   Wide gram;    ///< X X^T: one triangle (syrk)
   Wide square;  ///< A A with A symmetric = A A^T: one triangle (syrk)
-  Wide
-      small;  ///< of two different symmetric m x m matrices: in full by gemm, BLAS has no fast routine for one triangle
-  Wide apply;  ///< m x m times m x n (gemm)
+  Wide small;   ///< of two m x m polynomials of one symmetric matrix: about one triangle (linalg::symmetric_product)
+  Wide apply;   ///< m x m times m x n (gemm)
 };
 
 /// steps x ( A = X X^T;  B = b A + c A^2;  X <- a X + B X )

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <matrixfsdp/plan/cost.hpp>
+
 #include "support/program.hpp"
 
 namespace matrixfsdp {
@@ -52,6 +54,25 @@ TEST(TrainBench, collectives_arrive_and_count) {
       EXPECT_EQ(most, 2 * 120004) << row;
     }
   }
+}
+
+TEST(TrainBench, newton_schulz_counts_and_stays_close_to_double) {
+  const auto result = run_program({MATRIXFSDP_MPIEXEC, "-n", "1", MATRIXFSDP_BENCH, "newton-schulz", "--shape", "96",
+                                   "200", "--shape", "130", "70", "--rounds", "2", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const auto report = nlohmann::json::parse(result.out);
+  ASSERT_EQ(report["rows"].size(), 2U * (1 + 4));
+  for (const auto& row : report["rows"]) {
+    EXPECT_GT(row["seconds"]["minimum"].get<double>(), 0);
+    if (row["algorithm"] == "three gemms") continue;
+    EXPECT_GT(row["ratio"]["minimum"].get<double>(), 0);
+    EXPECT_LT(row["error"].get<double>(), 5e-5) << row;
+    EXPECT_EQ(row["flops"], newton_schulz_flops(row["m"], row["n"], row["steps"],
+                                                parse_newton_schulz_algorithm(row["algorithm"].get<std::string>())));
+  }
+  const auto two = run_program({MATRIXFSDP_MPIEXEC, "-n", "2", MATRIXFSDP_BENCH, "newton-schulz", "--rounds", "1"});
+  EXPECT_EQ(two.exit_code, 2);
+  EXPECT_NE(two.err.find("newton-schulz: 2 ranks, expected one"), std::string::npos) << two.err;
 }
 
 TEST(TrainBench, overlap_prints_what_the_step_is_made_of) {

@@ -1,3 +1,4 @@
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -55,6 +56,28 @@ TEST(OrthogonalizeContract, FlopsOfAKnownShape) {
   EXPECT_EQ(flops(Algorithm::gram, 5), 2 * (gram + apply) + 5 * square + 3 * small + 3 * 2 * small);
   EXPECT_EQ(flops(Algorithm::gram, 2), gram + apply + 2 * square + small + 2 * small);
   EXPECT_EQ(flops(Algorithm::gram, 1), gram + square + apply);
+}
+
+TEST(OrthogonalizeContract, ResidualIsThatOfTheResult) {
+  NewtonSchulzWorkspace<double> workspace;
+  for (const auto& [rows, cols] : std::vector<std::pair<int, int>>{{1, 1}, {1, 13}, {17, 33}, {33, 17}, {21, 21}}) {
+    const Strided<double> matrix(reference::gaussian(rows, cols, 1));
+    const Strided<double> output(rows, cols);
+    NewtonSchulzOptions options;
+    EXPECT_TRUE(std::isnan(orthogonalize<double>(matrix.view(), output.view(), options, workspace).residual));
+    options.measure_residual = true;
+    const OrthogonalizeResult result = orthogonalize<double>(matrix.view(), output.view(), options, workspace);
+    EXPECT_EQ(result.flops, newton_schulz_flops(rows, cols, options.steps, options.algorithm));
+    const reference::Dense o = output.dense();
+    const reference::Dense t = reference::transpose(o);
+    const reference::Dense gram = rows > cols ? reference::multiply(t, o) : reference::multiply(o, t);
+    double sum = 0;
+    for (std::int64_t i = 0; i < gram.rows; ++i) {
+      for (std::int64_t j = 0; j < gram.rows; ++j)
+        sum += std::pow(gram(i, j) - (i == j ? 1.0 : 0.0), 2);
+    }
+    EXPECT_NEAR(result.residual, std::sqrt(sum / static_cast<double>(gram.rows)), 1e-12) << rows << "x" << cols;
+  }
 }
 
 TEST(OrthogonalizeContract, InPlaceHasTheSameBits) {

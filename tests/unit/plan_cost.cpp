@@ -15,11 +15,17 @@ using Algorithm = NewtonSchulzAlgorithm;
 constexpr Algorithm algorithms[] = {Algorithm::standard, Algorithm::gram, Algorithm::gram_no_restart,
                                     Algorithm::automatic};
 
+/// Entries of a symmetric product that are computed: halves of the diagonal, down to 96.
+std::int64_t triangle(std::int64_t m) {
+  return m <= 96 ? m * m : triangle(m / 2) + (m / 2) * (m - m / 2) + triangle(m - m / 2);
+}
+
 /// Counts by walking through the iteration, product by product.
 std::int64_t walk(std::int64_t m, std::int64_t n, int steps, Algorithm algorithm) {
   std::int64_t flops = 0;
   const auto syrk = [&](std::int64_t rows, std::int64_t inner) { flops += rows * (rows + 1) * inner; };
   const auto gemm = [&](std::int64_t a, std::int64_t b, std::int64_t c) { flops += 2 * a * b * c; };
+  const auto symmetric = [&](std::int64_t rows) { flops += 2 * rows * triangle(rows); };
   if (algorithm == Algorithm::standard) {
     for (int step = 1; step <= steps; ++step) {
       syrk(m, n);
@@ -37,12 +43,12 @@ std::int64_t walk(std::int64_t m, std::int64_t n, int steps, Algorithm algorithm
       syrk(m, n);
       identity = true;
     }
-    syrk(m, m);                    // Z
-    if (!identity) gemm(m, m, m);  // Q
+    syrk(m, m);                   // Z
+    if (!identity) symmetric(m);  // Q
     identity = false;
     if (step < steps && !restart_before(step + 1)) {
-      gemm(m, m, m);  // R Z
-      gemm(m, m, m);  // Z R Z
+      symmetric(m);  // R Z
+      symmetric(m);  // Z R Z
     }
   }
   gemm(m, m, n);
@@ -50,7 +56,8 @@ std::int64_t walk(std::int64_t m, std::int64_t n, int steps, Algorithm algorithm
 }
 
 TEST(NewtonSchulzCost, equals_the_walk_through_the_iteration) {
-  for (const auto& [m, n] : std::vector<std::pair<int, int>>{{1, 1}, {1, 9}, {7, 7}, {7, 10}, {7, 11}, {64, 300}}) {
+  for (const auto& [m, n] : std::vector<std::pair<int, int>>{
+           {1, 1}, {1, 9}, {7, 7}, {7, 10}, {7, 11}, {64, 300}, {97, 300}, {386, 700}, {1000, 1500}}) {
     for (int steps = 1; steps <= 9; ++steps) {
       for (const Algorithm algorithm : {Algorithm::standard, Algorithm::gram, Algorithm::gram_no_restart}) {
         const std::int64_t expected = walk(m, n, steps, algorithm);
@@ -70,6 +77,10 @@ TEST(NewtonSchulzCost, by_hand) {
   EXPECT_EQ(newton_schulz_flops(2, 3, 3, Algorithm::gram), (18 + 24 + 2 * 12 + 3 * 16) + 54);
   EXPECT_EQ(newton_schulz_flops(2, 3, 3, Algorithm::gram_no_restart), 18 + 24 + 3 * 12 + 6 * 16);
   EXPECT_EQ(newton_schulz_flops(1, 5, 1, Algorithm::standard), 10 + 2 + 10);
+  // A symmetric product of 97: 48 x 48 and 49 x 49 on the diagonal, 49 x 48 below.
+  const std::int64_t symmetric = 2 * 97 * (48 * 48 + 49 * 48 + 49 * 49);
+  EXPECT_EQ(newton_schulz_flops(97, 97, 2, Algorithm::gram) - newton_schulz_flops(97, 97, 1, Algorithm::gram),
+            97 * 98 * 97 + 3 * symmetric);
 }
 
 TEST(NewtonSchulzCost, automatic_takes_gram_from_one_and_a_half) {

@@ -24,6 +24,17 @@ void gemm(Op op_a, Op op_b, T alpha, MatrixView<const std::type_identity_t<T>> a
 template <class T>
 void syrk(Op op_a, T alpha, MatrixView<const std::type_identity_t<T>> a, T beta, MatrixView<std::type_identity_t<T>> c);
 
+/// C <- A B of square A and B of one extent m whose product is known to be symmetric (two polynomials of one symmetric
+/// matrix). The lower triangle is computed, by halving: of a square on the diagonal its lower left quarter is one gemm,
+/// the two others are halved again, down to 96 rows, which are one gemm each; then it is mirrored, so C is exactly
+/// symmetric. BLAS has no fast routine for this (gemmt is slower than gemm in OpenBLAS). symmetric_product_flops(m)
+/// FLOPs: about m^3. T is float or double.
+template <class T>
+void symmetric_product(MatrixView<const std::type_identity_t<T>> a, MatrixView<const std::type_identity_t<T>> b,
+                       MatrixView<std::type_identity_t<T>> c);
+/// Of symmetric_product; 0 for an extent of 0 or less.
+std::int64_t symmetric_product_flops(std::int64_t extent);
+
 /// Threads that each following product uses in this process. The bits of a product depend on it (edge tiles of OpenBLAS
 /// do), so it is a setting of the run and never derived from W. A BLAS without such a call keeps its own setting.
 /// Throws ContractError for less than one.

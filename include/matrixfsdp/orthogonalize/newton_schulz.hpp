@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <string_view>
 #include <vector>
 
@@ -42,6 +43,7 @@ struct NewtonSchulzOptions {
   NewtonSchulzAlgorithm algorithm = NewtonSchulzAlgorithm::automatic;
   const QuinticSequence* coefficients = nullptr;  ///< null: polar-express; not owned, must outlive its users
   int steps = 5;                                  ///< at least 1
+  bool measure_residual = false;                  ///< one product more, for OrthogonalizeResult::residual
 };
 
 enum class OrthogonalizeStatus {
@@ -56,7 +58,10 @@ struct OrthogonalizeResult {
   NewtonSchulzAlgorithm algorithm = NewtonSchulzAlgorithm::standard;  ///< what `automatic` has become
   int steps = 0;
   std::int64_t flops =
-      0;  ///< of the products that ran: newton_schulz_flops, or 0 where the status is zero or non_finite
+      0;  ///< of the iteration's products: newton_schulz_flops, or 0 where the status is zero or non_finite
+  /// ||O O^T - I||_F / sqrt(m) on the smaller side m of the result O: 0 for orthonormal rows. NaN where it was not
+  /// asked for, or the status is not ok.
+  double residual = std::numeric_limits<double>::quiet_NaN();
 };
 
 /// Scratch that is reused from matrix to matrix: grows to the largest one, never shrinks.
