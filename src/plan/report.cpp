@@ -80,9 +80,10 @@ PlanReport report(const ModelSpec& model, const Plan& plan, const MemoryOptions&
   PlanReport result;
   result.replicated_bytes = workload.total.bytes;
   result.ranks.resize(static_cast<std::size_t>(plan.world_size));
+  const bool everything = plan.replicated || (plan.row_shards && plan.world_size == 1);  // on every rank
   for (std::size_t u = 0; u < plan.units.size(); ++u) {
     result.gamma.push_back(plan.units[u].gamma);
-    if (!plan.replicated) add_segments(model.units[u], plan.units[u].weights, options.optimizer, result.ranks);
+    if (!everything) add_segments(model.units[u], plan.units[u].weights, options.optimizer, result.ranks);
   }
   const std::vector<std::int64_t> window = detail::window_bytes(model, plan, options);
   for (int rank = 0; rank < plan.world_size; ++rank) {
@@ -90,7 +91,7 @@ PlanReport report(const ModelSpec& model, const Plan& plan, const MemoryOptions&
     load.rank = rank;
     if (options.resident_weights && !plan.replicated) load.owned_bytes += other_weight_bytes(plan, rank);
     load.window_bytes = window[static_cast<std::size_t>(rank)];
-    if (plan.replicated) {
+    if (everything) {
       load.owned_bytes = workload.total.bytes;
       load.flops = workload.total.flops;
       load.matrices = static_cast<std::int64_t>(workload.matrices.size());

@@ -51,4 +51,12 @@ std::int64_t landing_slots(std::int64_t prefetch, std::size_t units) {
   return std::min(std::max<std::int64_t>(1, prefetch), static_cast<std::int64_t>(units));
 }
 
+SegmentTable row_table(std::int64_t rows, std::int64_t cols, int world_size) {
+  SegmentTable table;
+  table.size = rows * cols;
+  for (int rank = 0; rank < world_size; ++rank)
+    table.intervals.push_back({row_elements({0, rows, cols}, rank, world_size), {table.size, table.size}});
+  return table;
+}
+
 }  // namespace matrixfsdp

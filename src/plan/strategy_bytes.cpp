@@ -87,7 +87,7 @@ void add_gathered(const std::vector<detail::TrainableMatrix>& matrices, const St
                   Sender& sender) {
   for (const detail::TrainableMatrix& matrix : matrices) {
     for (const RowBlock& block : row_blocks(*matrix.spec))
-      sender.gather(options.collective, detail::row_table(block.rows, block.cols, sender.ranks()), element_bytes);
+      sender.gather(options.collective, row_table(block.rows, block.cols, sender.ranks()), element_bytes);
   }
 }
 
@@ -109,7 +109,7 @@ void add_exchanged(const std::vector<detail::TrainableMatrix>& matrices, const s
 void add_iteration(const MatrixPart& part, const StrategyCostOptions& options, Sender& sender) {
   const int steps = options.memory.optimizer.newton_schulz_steps;
   if (part.rows <= part.cols) {
-    sender.gather(options.collective, detail::row_table(part.rows, part.cols, sender.ranks()), element_bytes * steps);
+    sender.gather(options.collective, row_table(part.rows, part.cols, sender.ranks()), element_bytes * steps);
     return;
   }
   const SegmentTable chunks = even_table(part.cols * part.cols, sender.ranks());

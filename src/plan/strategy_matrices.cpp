@@ -26,14 +26,6 @@ std::int64_t row_elements_of(const ParameterSpec& parameter, int rank, int world
   return elements;
 }
 
-SegmentTable row_table(std::int64_t rows, std::int64_t cols, int world_size) {
-  SegmentTable table;
-  table.size = rows * cols;
-  for (int rank = 0; rank < world_size; ++rank)
-    table.intervals.push_back({row_elements({0, rows, cols}, rank, world_size), {table.size, table.size}});
-  return table;
-}
-
 }  // namespace detail
 
 std::vector<std::vector<std::int64_t>> orthogonalizing_rounds(const ModelSpec& model, int world_size,

@@ -22,9 +22,6 @@ std::vector<TrainableMatrix> trainable_matrices(const ModelSpec& model);
 /// Elements that `rank` holds of a parameter in row shards.
 std::int64_t row_elements_of(const ParameterSpec& parameter, int rank, int world_size);
 
-/// The row shards of a rows x cols matrix as a table.
-SegmentTable row_table(std::int64_t rows, std::int64_t cols, int world_size);
-
 /// Scratch of the optimizer of each rank: bytes.
 std::vector<std::int64_t> strategy_workspaces(StrategyKind kind, const ModelSpec& model, const Plan& plan,
                                               const StrategyCostOptions& options);

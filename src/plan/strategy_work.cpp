@@ -105,7 +105,7 @@ std::int64_t exchanged_bytes(const std::vector<TrainableMatrix>& matrices,
   for (std::size_t k = 0; k < rounds.size(); ++k) {
     std::int64_t here = 0;
     for (const std::int64_t index : rounds[k]) {
-      if (index < 0) continue;
+      if (index < 0 || index == rounds[k][static_cast<std::size_t>(rank)]) continue;
       here +=
           row_elements_of(*matrices[static_cast<std::size_t>(index)].spec, rank, static_cast<int>(rounds[k].size()));
     }

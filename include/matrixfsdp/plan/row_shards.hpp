@@ -6,6 +6,7 @@
 #include <matrixfsdp/core/shape.hpp>
 #include <matrixfsdp/plan/model_spec.hpp>
 #include <matrixfsdp/plan/plan.hpp>
+#include <matrixfsdp/plan/segment_table.hpp>
 
 /// Even row shards, as FSDP2 cuts every parameter (torch.chunk along dimension 0): of n rows rank r has
 /// [r c, (r + 1) c) with c = ceil(n / W), so that the last ranks may have fewer, or none.
@@ -29,6 +30,9 @@ Interval row_chunk(std::int64_t rows, int rank, int world_size);
 
 /// Elements of the parameter that `rank` holds of `block`.
 Interval row_elements(const RowBlock& block, int rank, int world_size);
+
+/// The row shards of a rows x cols matrix as a table.
+SegmentTable row_table(std::int64_t rows, std::int64_t cols, int world_size);
 
 /// Buffers in which units of row shards arrive, before they are copied out: one for each that is prefetched.
 std::int64_t landing_slots(std::int64_t prefetch, std::size_t units);

@@ -76,7 +76,7 @@ struct StrategyLoad {
 ///     zero1-owner     4 (W - 1) E_u for each unit with trainable parameters
 /// Memory of a rank: that of report(), and scratch of the optimizer: for the largest matrix u of those that the rank
 /// orthogonalizes its direction and newton_schulz_scratch, 4 u + ...; for fsdp2-gather 4 (ahead + 1) u + ...; for
-/// fsdp2-alltoall three rounds, each with the rank's rows of W matrices and one whole matrix; for fsdp2 the rows that
+/// fsdp2-alltoall three rounds, each with the rank's rows of W - 1 matrices and one whole one; for fsdp2 the rows that
 /// the rank has of a matrix, the gathered matrix, and the factors of the iteration. Throws as report does.
 std::vector<StrategyLoad> strategy_loads(StrategyKind kind, const ModelSpec& model, const Plan& plan,
                                          const Topology& topology, const StrategyCostOptions& options);
