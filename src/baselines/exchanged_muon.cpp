@@ -55,6 +55,14 @@ class ExchangedMuon final : public RowMuon {
     }
   }
 
+  ~ExchangedMuon() override {
+    for (RoundBuffers& buffers : buffers_) {
+      if (interrupted()) abandon({buffers.rows, buffers.whole});
+    }
+  }
+  ExchangedMuon(const ExchangedMuon&) = delete;
+  ExchangedMuon& operator=(const ExchangedMuon&) = delete;
+
   [[nodiscard]] std::int64_t workspace_bytes() const override {
     std::int64_t bytes = scratch_bytes();
     for (const RoundBuffers& buffers : buffers_)

@@ -28,6 +28,12 @@ class GatheredMuon final : public RowMuon {
     arriving_.resize(slots);
   }
 
+  ~GatheredMuon() override {
+    if (interrupted()) abandon(slots_);
+  }
+  GatheredMuon(const GatheredMuon&) = delete;
+  GatheredMuon& operator=(const GatheredMuon&) = delete;
+
   [[nodiscard]] std::int64_t workspace_bytes() const override {
     std::int64_t bytes = scratch_bytes();
     for (const Tensor<float>& slot : slots_)

@@ -54,6 +54,11 @@ std::vector<RowMatrix> row_matrices(const ShardedModel& model, const std::vector
 
 }  // namespace
 
+void abandon(std::vector<Tensor<float>> buffers) {
+  // Without memory for that, ending the program is the safe way.
+  new std::vector<Tensor<float>>(std::move(buffers));  // NOLINT(bugprone-unhandled-exception-at-new)
+}
+
 const LocalRows* RowMatrix::rows_of(std::size_t block) const {
   for (const LocalRows& one : rows) {
     if (one.block == block) return &one;
@@ -79,7 +84,9 @@ StepResult RowMuon::step(const StepInput& input) {
   matrixfsdp::detail::check(input, self);
   const matrixfsdp::detail::Region region("matrixfsdp::baselines::muon");
   StepResult result;
+  interrupted_ = true;
   step_all(input, result);
+  interrupted_ = false;
   return result;
 }
 

@@ -66,6 +66,8 @@ class RowMuon : public Optimizer {
   [[nodiscard]] const std::vector<RowMatrix>& matrices() const { return matrices_; }
   [[nodiscard]] Communicator& communicator() const { return communicator_; }
   [[nodiscard]] const MuonOptions& options() const { return options_; }
+  /// A step has ended with an exception: messages may still arrive in its buffers, which must not be freed.
+  [[nodiscard]] bool interrupted() const { return interrupted_; }
   [[nodiscard]] std::int64_t scratch_bytes() const { return workspace_.bytes(); }
 
  private:
@@ -78,7 +80,11 @@ class RowMuon : public Optimizer {
   std::vector<RowMatrix> matrices_;
   detail::State momentum_;
   NewtonSchulzWorkspace<float> workspace_;
+  bool interrupted_ = false;
 };
+
+/// Never frees `buffers`.
+void abandon(std::vector<Tensor<float>> buffers);
 
 /// Bytes of a tensor of float.
 inline std::int64_t bytes_of(const Tensor<float>& tensor) {

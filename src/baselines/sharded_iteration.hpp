@@ -26,6 +26,8 @@ class ShardedIteration {
   /// Makes room for a rows x cols matrix.
   void reserve(std::int64_t rows, std::int64_t cols);
   [[nodiscard]] std::int64_t bytes() const;
+  /// Buffers that messages are sent from and arrive in.
+  [[nodiscard]] std::vector<Tensor<float>> travelling() const { return {gathered_, gram_, arriving_}; }
 
   /// Replaces this rank's rows of a matrix with `rows` rows by those of its polar factor (zeros for zeros). Collective.
   /// False where the matrix is not finite, or what became of this rank's rows has diverged. Adds to `flops`.

@@ -24,6 +24,12 @@ class ShardedMuon final : public RowMuon {
     update_ = make_tensor<float>("rows of an update", largest);
   }
 
+  ~ShardedMuon() override {
+    if (interrupted()) abandon(iteration_.travelling());
+  }
+  ShardedMuon(const ShardedMuon&) = delete;
+  ShardedMuon& operator=(const ShardedMuon&) = delete;
+
   [[nodiscard]] std::int64_t workspace_bytes() const override { return bytes_of(update_) + iteration_.bytes(); }
 
  private:

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <matrixfsdp/comm/redistribute.hpp>
+#include <matrixfsdp/core/error.hpp>
 
 #include "fsdp/square_sums.hpp"
 
@@ -47,7 +48,15 @@ class RowBlocks {
         make_tensor<float>("norm blocks across ranks", norm_block * static_cast<std::int64_t>(crossing_.size()));
     for (std::size_t c = 0; c < crossing_.size(); ++c)
       collect(crossing_[c], slice(staging, static_cast<std::int64_t>(c) * norm_block, norm_block));
-    redistribute(model_.communicator(), Purpose::clip, sends_, receives_, {"norm blocks", "", "step"}).wait();
+    Request request =
+        redistribute(model_.communicator(), Purpose::clip, sends_, receives_, {"norm blocks", "", "step"});
+    try {
+      request.wait();
+    } catch (const Error&) {
+      // Messages may still arrive there. Without memory to keep it, ending the program is the safe way.
+      new Tensor<float>(staging);  // NOLINT(bugprone-unhandled-exception-at-new)
+      throw;
+    }
     std::vector<double> result;
     std::size_t next = 0;
     for (const auto& [whole, crosses] : parts_) {

@@ -41,8 +41,11 @@ void ShardedModel::Implementation::allocate() {
   std::int64_t most_sums = 0;
   units.resize(model.units.size());
   for (std::size_t u = 0; u < units.size(); ++u) {
+    Unit& unit = units[u];
     allocate_unit(u, policies[u], exchanges);
-    most_sums = std::max(most_sums, running_sum_elements(units[u].reduce, member()));
+    const std::int64_t sums = running_sum_elements(unit.reduce, member());
+    most_sums = std::max(most_sums, sums);
+    if (exchanges > 1) unit.running_sums = make_tensor<float>(unit.name + " running sums", sums);
   }
   for (std::int64_t i = 0; i < std::max<std::int64_t>(1, options.reduces_in_flight); ++i)
     shared_sums.push_back(make_tensor<float>("running sums", exchanges == 1 ? most_sums : 0));
@@ -79,8 +82,6 @@ void ShardedModel::Implementation::allocate_unit(std::size_t index, const UnitPo
   unit.weight_shard =
       make_zeros<float>(unit.name + " weights", whole_weights ? layout.weights.size : layout.weights.shard_size(rank));
   unit.gradient_shard = make_zeros<float>(unit.name + " gradients", gradient_size);
-  if (exchanges > 1)
-    unit.running_sums = make_tensor<float>(unit.name + " running sums", running_sum_elements(unit.reduce, rank));
 }
 
 /// Where row shards arrive: units that are prefetched are neighbours, so each has a place of its own.

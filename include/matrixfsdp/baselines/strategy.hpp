@@ -22,7 +22,8 @@ struct StrategyOptions {
 /// of ShardedModel, with `step` in the place of the optimizer's.
 ///
 /// The bits of a run are those of matrix-fsdp, for every W, with one exception. fsdp2 with Muon and W > 1 multiplies
-/// blocks of rows, and so rounds elsewhere; the others orthogonalize the same whole matrices.
+/// blocks of rows, and so rounds elsewhere; the others orthogonalize the same whole matrices. (Where the square of a
+/// gradient is not finite in float32, AdamW leaves out its rank's part of a norm block, which row shards may cut.)
 ///
 /// Sources: FSDP2 (torch.distributed.fsdp.fully_shard) shards dimension 0 of every parameter, gathers a unit's shards
 /// and copies them out, and copies gradients in. torch.optim.Muon on such sharded tensors leaves its products to
