@@ -1,15 +1,30 @@
+#include <string>
+#include <vector>
+
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/linalg/blas.hpp>
+#include <matrixfsdp/plan/strategy.hpp>
 
 #include "apps/bench/collectives.hpp"
 #include "apps/bench/newton_schulz.hpp"
 #include "apps/bench/overlap.hpp"
 #include "apps/bench/train_step.hpp"
 #include "apps/train/version.hpp"
+
+namespace {
+
+std::vector<std::string> names_of_strategies() {
+  std::vector<std::string> names;
+  for (const matrixfsdp::StrategyKind kind : matrixfsdp::strategy_kinds())
+    names.emplace_back(name_of(kind));
+  return names;
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   using namespace matrixfsdp;
@@ -34,7 +49,7 @@ int main(int argc, char** argv) {
         ->check(CLI::IsMember({"muon", "adamw"}))
         ->capture_default_str();
     train_step->add_option("--strategy", options.strategies, "One or more; ratios are to the first")
-        ->check(CLI::IsMember({"matrix-fsdp", "ddp"}))
+        ->check(CLI::IsMember(names_of_strategies()))
         ->capture_default_str();
     train_step->add_flag("--recompute", options.recompute);
     train_step->add_option("--rounds", options.rounds)->check(CLI::PositiveNumber)->capture_default_str();

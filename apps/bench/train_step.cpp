@@ -66,7 +66,7 @@ train::Options training_options(const TrainStepOptions& options, const std::stri
   result.micro_batch = options.micro_batch;
   result.batch_size = options.micro_batch * options.passes * world_size;
   result.recompute = options.recompute;
-  result.strategy = strategy == "ddp" ? train::Strategy::ddp : train::Strategy::matrix_fsdp;
+  result.strategy = parse_strategy(strategy);
   result.optimizer.matrices = options.optimizer == "adamw" ? MatrixOptimizer::adamw : MatrixOptimizer::muon;
   result.planner.optimizer.matrices_on_adamw = options.optimizer == "adamw";
   return result;
@@ -111,9 +111,8 @@ void run_step(Communicator& communicator, Contender& contender, const train::Opt
   const double forward_backward = seconds_since(start);
   const GradientNorm norm = gradient_norm(replica.model);
   const auto optimizer_start = Clock::now();
-  replica.optimizer->step({clip_scale(norm.norm, 1.0), 0.01, 1});
+  replica.strategy.step({clip_scale(norm.norm, 1.0), 0.01, 1});
   const double optimizer = seconds_since(optimizer_start);
-  replica.model.weights_changed();
   const double total = slowest(communicator, seconds_since(start));
   if (!count) return;
   const double flops = static_cast<double>(replica.network.product_flops() - flops_before);
@@ -136,8 +135,7 @@ int train_step(Session& session, const TrainStepOptions& options) {
   for (const std::string& strategy : options.strategies) {
     const train::Options training = training_options(options, strategy, communicator.size());
     const ModelSpec model = transformer_model(training.shape);
-    Plan plan = training.strategy == train::Strategy::ddp ? make_replicated_plan(model, communicator.size())
-                                                          : make_plan(model, communicator.size(), training.planner);
+    Plan plan = make_strategy_plan(training.strategy, model, communicator.size(), training.planner);
     contenders.emplace_back();
     contenders.back().strategy = strategy;
     contenders.back().replica = std::make_unique<train::Replica>(communicator, training, std::move(plan));

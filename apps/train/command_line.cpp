@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <map>
 #include <string>
 
 #include <CLI/CLI.hpp>
@@ -123,9 +124,13 @@ void add_overlap_options(OptionReader& reader, ShardedModelOptions& sharding) {
 }
 
 void add_parallel_options(OptionReader& reader, Options& options, std::int64_t& threads, std::int64_t& shard_size) {
-  reader.choice("--strategy", "matrix-fsdp: owner-shaped ZeRO-3; ddp: everything on every rank", "matrix-fsdp",
-                {{"matrix-fsdp", [&options] { options.strategy = Strategy::matrix_fsdp; }},
-                 {"ddp", [&options] { options.strategy = Strategy::ddp; }}});
+  std::string strategies = "Where weights live, and what the optimizer step sends";
+  std::map<std::string, std::function<void()>> choices;
+  for (const StrategyKind kind : strategy_kinds()) {
+    strategies += fmt::format("\n{}: {}", name_of(kind), summary_of(kind));
+    choices[std::string(name_of(kind))] = [&options, kind] { options.strategy = kind; };
+  }
+  reader.choice("--strategy", strategies, "matrix-fsdp", choices);
   reader.text("--planner", "role, scope, cost, balanced", "balanced",
               [&options](const std::string& value) { options.planner.policy = parse_policy(value); });
   reader.text("--collective",

@@ -2,11 +2,34 @@
 
 #include <fmt/format.h>
 
+#include <matrixfsdp/baselines/strategy.hpp>
 #include <matrixfsdp/core/error.hpp>
 
 #include "apps/train/unit_policies.hpp"
 
 namespace matrixfsdp::train {
+namespace {
+
+/// What a strategy cannot do together with other options.
+void check_strategy(const Options& options, int world_size) {
+  const std::string_view name = name_of(options.strategy);
+  const int shard_size = options.shard_size(world_size);
+  if (options.strategy != StrategyKind::matrix_fsdp && shard_size != world_size) {
+    throw InputError(fmt::format("--shard-size {}: expected 0 with --strategy {}, only matrix-fsdp has shard groups",
+                                 shard_size, name));
+  }
+  matrixfsdp::check_strategy(options.strategy, world_size, transformer_model(options.shape), options.sharding);
+  const bool rounds_otherwise =
+      options.strategy == StrategyKind::fsdp2 && options.optimizer.matrices == MatrixOptimizer::muon && world_size > 1;
+  if (options.verify && rounds_otherwise) {
+    throw InputError(
+        "--verify: expected another strategy than fsdp2, or --optimizer adamw: its Newton-Schulz steps multiply blocks "
+        "of "
+        "rows, and round otherwise than a replicated copy");
+  }
+}
+
+}  // namespace
 
 void validate(const Options& options, int world_size) {
   const std::int64_t per_pass = options.micro_batch * world_size;
@@ -19,8 +42,7 @@ void validate(const Options& options, int world_size) {
     throw InputError(
         fmt::format("--shard-size {}: expected 0, or one that divides the {} ranks", shard_size, world_size));
   }
-  if (options.strategy == Strategy::ddp && shard_size != world_size)
-    throw InputError(fmt::format("--shard-size {}: expected 0 with --strategy ddp, which shards nothing", shard_size));
+  check_strategy(options, world_size);
   validate(options.schedule);
   if (options.schedule.warmup_steps > options.steps) {
     throw InputError(
@@ -55,7 +77,7 @@ nlohmann::json to_json(const Options& options) {
         {"sequence_length", shape.sequence_length},
         {"vocabulary", shape.vocabulary},
         {"tied_head", shape.tied_head}}},
-      {"strategy", options.strategy == Strategy::matrix_fsdp ? "matrix-fsdp" : "ddp"},
+      {"strategy", name_of(options.strategy)},
       {"planner", name_of(options.planner.policy)},
       {"shard_size", options.sharding.shard_size},
       {"prefetch", options.sharding.prefetch},

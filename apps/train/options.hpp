@@ -10,11 +10,10 @@
 #include <matrixfsdp/optim/routing.hpp>
 #include <matrixfsdp/optim/schedule.hpp>
 #include <matrixfsdp/plan/planner.hpp>
+#include <matrixfsdp/plan/strategy.hpp>
 #include <matrixfsdp/plan/transformer.hpp>
 
 namespace matrixfsdp::train {
-
-enum class Strategy { matrix_fsdp, ddp };
 
 /// Everything a run is told. Defaults are those of --help.
 struct Options {
@@ -25,7 +24,7 @@ struct Options {
   std::string model = "gpt2";  ///< as given: a catalogue name, or a style with the extents below
   TransformerShape shape;
 
-  Strategy strategy = Strategy::matrix_fsdp;
+  StrategyKind strategy = StrategyKind::matrix_fsdp;
   PlannerOptions planner;
   ShardedModelOptions sharding;
   bool automatic_collectives = false;  ///< the model's choice for each unit, instead of sharding.collective

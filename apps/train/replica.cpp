@@ -21,9 +21,11 @@ nn::TransformerOptions network_options(const Options& options) {
   return result;
 }
 
-ShardedModelOptions sharding_options(const Options& options, int world_size) {
-  ShardedModelOptions result = options.sharding;
-  result.passes = options.passes(world_size);
+StrategyOptions strategy_options(const Options& options, int world_size) {
+  StrategyOptions result;
+  result.sharding = options.sharding;
+  result.sharding.passes = options.passes(world_size);
+  result.optimizer = options.optimizer;
   return result;
 }
 
@@ -35,10 +37,11 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 }  // namespace
 
 Replica::Replica(Communicator& communicator, const Options& options, Plan plan)
-    : model(communicator, transformer_model(options.shape), std::move(plan),
-            sharding_options(options, communicator.size())),
+    : strategy(options.strategy, communicator, transformer_model(options.shape), std::move(plan),
+               strategy_options(options, communicator.size())),
+      model(strategy.model()),
       network(options.shape, network_options(options)),
-      optimizer(make_optimizer(model.trainable(), options.optimizer)) {
+      optimizer(&strategy.optimizer()) {
   network.set_poll([this] { model.poll(); });
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include <matrixfsdp/baselines/strategy.hpp>
 #include <matrixfsdp/fsdp/sharded_model.hpp>
 #include <matrixfsdp/nn/transformer.hpp>
 #include <matrixfsdp/optim/optimizer.hpp>
@@ -19,13 +20,15 @@ struct MicroBatch {
   std::vector<std::int32_t> targets;
 };
 
-/// A sharded (or replicated) model with its activations and optimizer: what training acts on.
+/// A model as the strategy of `options` places it, with its activations and optimizer: what training acts on. `plan` is
+/// that strategy's.
 struct Replica {
   Replica(Communicator& communicator, const Options& options, Plan plan);
 
-  ShardedModel model;
+  Strategy strategy;
+  ShardedModel& model;  ///< of the strategy
   nn::Transformer<float> network;
-  std::unique_ptr<Optimizer> optimizer;
+  Optimizer* optimizer;  ///< of the strategy
 
   /// Bytes this rank holds: model, optimizer state and scratch, activations.
   [[nodiscard]] std::int64_t resident_bytes() const;

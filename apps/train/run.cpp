@@ -108,6 +108,7 @@ class Run {
     memory.unsharded_accumulation = options_.sharding.accumulation == Accumulation::unsharded;
     memory.policies = options_.sharding.policies;
     memory.optimizer = options_.planner.optimizer;
+    memory.resident_weights = options_.strategy == StrategyKind::zero1_owner;
     memory.collectives = algorithms_of(trainer_.collectives().units);
     return memory;
   }

@@ -45,8 +45,8 @@ std::string to_text(const Summary& s, const Options& options) {
   text += line("unigram entropy", fmt::format("{:.4f}: what a model reaches that ignores context", s.unigram_entropy));
   if (trained) {
     text += line("speed", fmt::format("{:.0f} tokens/s", s.tokens_per_second));
-    text += line("optimizer step",
-                 fmt::format("{} bytes sent for {} orthogonalized matrices per step", s.optimizer_bytes, s.matrices));
+    text += line("optimizer step", fmt::format("{} bytes sent for {} orthogonalized matrices per step",
+                                               s.bytes_per_step[Purpose::optimizer], s.matrices));
     text +=
         line("other traffic",
              fmt::format("per step: unshard {}, reduce {}, norm {}", bytes_text(s.bytes_per_step[Purpose::unshard]),

@@ -22,8 +22,7 @@ double seconds_since(Clock::time_point start) {
 
 Plan plan_for(const Options& options, int world_size) {
   const ModelSpec model = transformer_model(options.shape);
-  return options.strategy == Strategy::ddp ? make_replicated_plan(model, world_size)
-                                           : make_plan(model, options.shard_size(world_size), options.planner);
+  return make_strategy_plan(options.strategy, model, options.shard_size(world_size), options.planner);
 }
 
 }  // namespace
@@ -38,7 +37,7 @@ Trainer::Trainer(Communicator& communicator, const Options& options, const Data&
   if (options_.verify) {
     reference_communicator_ = std::make_unique<Communicator>(mpi::duplicate(communicator));
     Options replicated = options_;
-    replicated.strategy = Strategy::ddp;
+    replicated.strategy = StrategyKind::ddp;
     replicated.sharding.shard_size = 0;
     std::vector<UnitCollectives> choices;
     reference_ = make_replica(*reference_communicator_, replicated, choices);
@@ -105,10 +104,9 @@ StepMetrics Trainer::step() {
   failures_ = 0;
   if (!metrics.skipped) {
     input.step = ++taken_;
-    const StepResult result = replica_->optimizer->step(input);
+    const StepResult result = replica_->strategy.step(input);
     metrics.matrices = result.matrices_orthogonalized;
     metrics.failed = failures_ = static_cast<std::int64_t>(result.failed.size());
-    replica_->model.weights_changed();
   }
   metrics.optimizer = seconds_since(phase);
   metrics.total = seconds_since(start);
@@ -119,8 +117,7 @@ StepMetrics Trainer::step() {
     run_passes(*reference_, reference_losses, reference_times);
     verify_gradients(*replica_, *reference_, step_);
     if (!metrics.skipped) {
-      reference_->optimizer->step(input);
-      reference_->model.weights_changed();
+      reference_->strategy.step(input);
       verify_weights(*replica_, *reference_, step_);
     }
   }
@@ -137,9 +134,7 @@ StepMetrics Trainer::step() {
 
 void Trainer::check_matrices(const StepMetrics& metrics) const {
   if (metrics.skipped || metrics.failed > 0 || options_.optimizer.matrices != MatrixOptimizer::muon) return;
-  const Plan& plan = replica_->model.plan();
-  const std::int64_t copies = plan.replicated ? communicator_.size() : communicator_.size() / plan.world_size;
-  const std::int64_t expected = copies * matrix_count(replica_->model.spec());
+  const std::int64_t expected = replica_->strategy.orthogonalizations();
   if (metrics.matrices != expected) {
     throw ContractError(
         fmt::format("step {}: {} matrices were orthogonalized, expected {}", metrics.step, metrics.matrices, expected));

@@ -119,7 +119,8 @@ TrainingState load_checkpoint(const std::string& step_folder, ShardedModel& mode
   Manifest manifest;
   if (const auto failure = open_checkpoint(communicator, step_folder, manifest)) failure->raise();
 
-  Kokkos::fence();  // kernels may still read what is overwritten here
+  model.complete();  // weights may still be on their way to others
+  Kokkos::fence();   // kernels may still read what is overwritten here
   const auto tensors = local_tensors(model, optimizer);
   const auto stored = stored_tensors(manifest);
   const auto mismatch = agree(communicator, "comparison with the checkpoint", attempt([&] {

@@ -1,6 +1,9 @@
 #include "comm/mpi/segments.hpp"
 
+#include <fmt/format.h>
+
 #include <matrixfsdp/comm/segments.hpp>
+#include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/tensor/wire.hpp>
 
 #include "comm/require.hpp"
@@ -61,6 +64,18 @@ Request gather(Communicator& communicator, Purpose purpose, const Unshard& unsha
   Request request = issue();
   place_own(mine, shard, buffer, copy);
   return request;
+}
+
+Request gather_in_place(Communicator& communicator, Purpose purpose, const Unshard& unshard, TensorView<float> buffer,
+                        const OperationLabel& label) {
+  require_group(unshard, communicator, label);
+  require_elements("the buffer", static_cast<std::int64_t>(buffer.size()), unshard.table.size, label);
+  if (unshard.wire != DType::float32) {
+    throw ContractError(fmt::format("{}: {} travels: expected float32 where a gather is in place", to_string(label),
+                                    name_of(unshard.wire)));
+  }
+  Kokkos::fence();  // a kernel may still be writing own segments (CASES 40)
+  return mpi::gather(communicator.implementation().channel, purpose, unshard, nullptr, buffer.data(), label);
 }
 
 Request reduce(Communicator& communicator, const Reduce& prepared, Pass pass, TensorView<float> buffer,

@@ -8,6 +8,9 @@
 #include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/fsdp/sharded_model.hpp>
 
+#include "fsdp/row_norm.hpp"
+#include "fsdp/square_sums.hpp"
+
 namespace matrixfsdp {
 namespace {
 
@@ -34,6 +37,8 @@ KOKKOS_INLINE_FUNCTION double block_square_sum(const float* values, std::int64_t
   return sum;
 }
 
+}  // namespace
+
 std::vector<double> block_square_sums(const TensorView<float>& values) {
   const auto size = static_cast<std::int64_t>(values.size());
   const std::int64_t blocks = (size + norm_block - 1) / norm_block;
@@ -48,6 +53,8 @@ std::vector<double> block_square_sums(const TensorView<float>& values) {
   Kokkos::fence();
   return {sums.data(), sums.data() + blocks};
 }
+
+namespace {
 
 double fold(const std::vector<double>& values) {
   double sum = 0;
@@ -106,11 +113,13 @@ GradientNorm gradient_norm(ShardedModel& model, std::int64_t failures) {
   if (!model.gradients_ready()) {
     throw ContractError("gradient norm: expected every unit to be reduced in every pass of the step first");
   }
-  std::vector<double> mine = contribution(model.trainable());
+  const bool whole = model.plan().replicated || model.plan().world_size == 1;
+  const bool rows = model.plan().row_shards && !whole;
+  std::vector<double> mine = rows ? row_square_sums(model) : contribution(model.trainable());
   GradientNorm result;
   Communicator& communicator = model.communicator();
   double square = 0;
-  if (model.plan().replicated || model.plan().world_size == 1) {
+  if (whole) {
     // Every rank holds everything: the same bits without asking anyone. `fold` per parameter, then over parameters.
     square = fold(mine);
     result.failures = failures;
@@ -128,7 +137,7 @@ GradientNorm gradient_norm(ShardedModel& model, std::int64_t failures) {
       result.failures += static_cast<std::int64_t>(values.back());
       contributions.push_back(std::move(values));
     }
-    square = fold_all(model, contributions);
+    square = rows ? fold_row_sums(model, contributions) : fold_all(model, contributions);
   }
   result.norm = std::sqrt(square);
   result.finite = std::isfinite(result.norm);

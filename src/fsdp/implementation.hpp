@@ -24,10 +24,16 @@ struct ShardedModel::Implementation {
 
   // storage.cpp: what is allocated, once, by the constructor
   void allocate();
+  void allocate_unit(std::size_t index, const UnitPolicy& policy, std::int64_t exchanges);
   void allocate_storage();
+  void allocate_landing();
+  void check_resident(const std::vector<UnitPolicy>& policies) const;
   void allocate_held();
   void allocate_gradient_buffers();
   void make_views();
+  void make_row_views();
+  void add_view(std::size_t unit, std::size_t parameter, Interval elements, const TensorView<float>& weight,
+                const TensorView<float>& gradient);
   [[nodiscard]] MemoryUse memory() const;
 
   // initialize.cpp
@@ -43,6 +49,9 @@ struct ShardedModel::Implementation {
   void set_prefetch(std::size_t index, Phase phase, std::vector<std::size_t> next);
   [[nodiscard]] bool can_take_slot(const Unit& unit) const;
   void take_slot(std::size_t index);
+  void take_landing(std::size_t index);
+  void send_new_weights();
+  void complete();
   void weights_changed();
   void poll();
   /// Waits, and counts the time.
@@ -53,9 +62,11 @@ struct ShardedModel::Implementation {
   void begin_pass();
   UnitTensors<float>& gradients(std::size_t index);
   void reduce(std::size_t index);
+  void wait_for_gradient_buffer(const Unit& unit);
   [[nodiscard]] bool unit_is_reducing(std::size_t index) const;
   void retire_oldest_reduce();
   void finish_reduces();
+  [[nodiscard]] TensorView<float> gradient_to_send(Unit& unit, std::size_t turn);
   [[nodiscard]] TensorView<float> own_chunk(const Unit& unit) const;
   [[nodiscard]] bool gradients_ready() const;
 
@@ -69,13 +80,15 @@ struct ShardedModel::Implementation {
   }
   /// The shards are whole units on this rank.
   [[nodiscard]] bool whole_here() const { return plan.replicated || plan.world_size == 1; }
+  /// Weights are copied out after they have arrived, and gradients copied in before they travel.
+  [[nodiscard]] bool copies() const { return plan.row_shards && !whole_here(); }
   /// The unit has storage of its own, and stays from forward to backward.
   [[nodiscard]] bool is_kept(std::size_t unit) const {
     return model.units[unit].keep || units[unit].policy.reshard_to == 1;
   }
   /// The shard is also what is computed with.
   [[nodiscard]] bool is_resident(const Unit& unit) const {
-    return whole_here() && unit.policy.param_dtype == DType::float32;
+    return (whole_here() || options.resident_weights) && unit.policy.param_dtype == DType::float32;
   }
 
   Communicator& communicator;
@@ -88,6 +101,9 @@ struct ShardedModel::Implementation {
   std::vector<Tensor<float>> slots;
   std::vector<std::int64_t> slot_occupant;  ///< unit, or -1
   std::vector<Tensor<float>> kept_storage;
+  std::vector<Tensor<float>> landings;          ///< of row shards
+  std::vector<std::int64_t> landing_occupant;   ///< unit that arrives or has arrived there, or -1
+  std::vector<Tensor<float>> travelling;        ///< gradients of row shards, one for each reduce that may be under way
   std::vector<Tensor<float>> gradient_storage;  ///< the shared buffers first, then those of kept units
   std::vector<Tensor<float>> shared_sums;       ///< one for each reduce that may be under way, when a step has one pass
   std::deque<std::size_t> reducing;             ///< units whose reduce may be under way, the oldest first

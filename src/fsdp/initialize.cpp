@@ -25,6 +25,13 @@ void fill(const TensorView<float>& weight, const ParameterSpec& spec, Interval e
 void ShardedModel::Implementation::initialize_weights() {
   for (const ParameterView& view : resident_views)
     fill(view.weight, *view.spec, view.elements, options.seed);
+  if (!options.resident_weights || whole_here()) return;
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    for (std::size_t p = 0; p < model.units[u].parameters.size(); ++p) {
+      const ParameterSpec& spec = model.units[u].parameters[p];
+      fill(units[u].weights[p], spec, {0, element_count(spec.shape)}, options.seed);
+    }
+  }
 }
 
 }  // namespace matrixfsdp

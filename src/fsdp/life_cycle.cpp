@@ -45,6 +45,7 @@ void ShardedModel::Implementation::hold(Unit& unit) const {
 }
 
 bool ShardedModel::Implementation::can_take_slot(const Unit& unit) const {
+  if (copies()) return landing_occupant[static_cast<std::size_t>(unit.landing_slot)] < 0;
   if (unit.slot < 0) return true;
   const std::int64_t occupant = slot_occupant[static_cast<std::size_t>(unit.slot)];
   return occupant < 0 || units[static_cast<std::size_t>(occupant)].state == UnitState::sharded;
@@ -62,17 +63,32 @@ void ShardedModel::Implementation::take_slot(std::size_t index) {
                       "that first, keep one of them, or raise prefetch from {}",
                       unit.name, other.name, other.uses, options.prefetch));
     }
-    // A prefetched unit that nobody asked for: its transfer must end before its storage is given away.
-    if (other.state == UnitState::unsharding) finish_unshard(static_cast<std::size_t>(occupant));
-    other.state = UnitState::sharded;
+    // A prefetched unit that nobody asked for: its transfer must end before its storage is given away. Row shards
+    // arrive elsewhere.
+    if (other.state == UnitState::unsharding && !copies()) finish_unshard(static_cast<std::size_t>(occupant));
+    if (other.state != UnitState::unsharding) other.state = UnitState::sharded;
     other.current = false;
+  }
+  occupant = static_cast<std::int64_t>(index);
+}
+
+/// What arrives there and nobody has asked for is given up.
+void ShardedModel::Implementation::take_landing(std::size_t index) {
+  std::int64_t& occupant = landing_occupant[static_cast<std::size_t>(units[index].landing_slot)];
+  if (occupant >= 0 && occupant != static_cast<std::int64_t>(index)) {
+    Unit& other = units[static_cast<std::size_t>(occupant)];
+    wait(other.unsharding, times.unshard_under_way, times.unshard_waited);
+    other.state = UnitState::sharded;
   }
   occupant = static_cast<std::int64_t>(index);
 }
 
 void ShardedModel::Implementation::start_unshard(std::size_t index, Phase phase) {
   Unit& unit = at(index);
-  take_slot(index);
+  if (copies())
+    take_landing(index);
+  else
+    take_slot(index);
   const TensorView<float> shard = slice(unit.weight_shard, 0, static_cast<std::int64_t>(unit.weight_shard.size()));
   if (whole_here()) {
     round_through_words(shard, unit.storage);
@@ -81,7 +97,7 @@ void ShardedModel::Implementation::start_unshard(std::size_t index, Phase phase)
     const bool held = phase == Phase::backward && unit.held_current;
     unit.unsharding = gather(communicator, Purpose::unshard, held ? unit.unshard_held : unit.unshard,
                              held ? slice(unit.held, 0, static_cast<std::int64_t>(unit.held.size())) : shard,
-                             unit.storage, {"unshard", unit.name, name_of(phase)});
+                             copies() ? unit.landing : unit.storage, {"unshard", unit.name, name_of(phase)});
   }
   unit.state = UnitState::unsharding;
 }
@@ -89,6 +105,11 @@ void ShardedModel::Implementation::start_unshard(std::size_t index, Phase phase)
 void ShardedModel::Implementation::finish_unshard(std::size_t index) {
   Unit& unit = at(index);
   wait(unit.unsharding, times.unshard_under_way, times.unshard_waited);
+  if (copies()) {
+    take_slot(index);
+    copy_out(unit.weight_spans, unit.landing, unit.storage);
+    landing_occupant[static_cast<std::size_t>(unit.landing_slot)] = -1;
+  }
   unit.state = UnitState::unsharded;
   unit.current = true;
 }
@@ -140,6 +161,26 @@ void ShardedModel::Implementation::weights_changed() {
     unit.current = is_resident(unit);
     unit.held_current = false;
   }
+  landing_occupant.assign(landings.size(), -1);
+  if (options.resident_weights && !whole_here()) send_new_weights();
+}
+
+void ShardedModel::Implementation::send_new_weights() {
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    Unit& unit = units[u];
+    if (plan.units[u].gradients.size == 0) continue;  // all of it is frozen
+    announce("new weights", u, "step");
+    unit.unsharding = gather_in_place(communicator, Purpose::optimizer, unit.unshard, unit.storage,
+                                      {"new weights", unit.name, "step"});
+    unit.state = UnitState::unsharding;
+    unit.current = false;
+  }
+}
+
+void ShardedModel::Implementation::complete() {
+  for (Unit& unit : units)
+    wait(unit.unsharding, times.unshard_under_way, times.unshard_waited);
+  finish_reduces();
 }
 
 ShardedModel::Implementation::~Implementation() {
@@ -159,7 +200,7 @@ ShardedModel::Implementation::~Implementation() {
   if (complete) return;
   // Never freed: a message may still arrive there. Without memory for that, ending the program is the safe way.
   auto* storage = new std::vector<Tensor<float>>(slots);  // NOLINT(bugprone-unhandled-exception-at-new)
-  for (const auto* more : {&kept_storage, &gradient_storage, &shared_sums})
+  for (const auto* more : {&kept_storage, &landings, &gradient_storage, &travelling, &shared_sums})
     storage->insert(storage->end(), more->begin(), more->end());
   for (const Unit& unit : units) {
     for (const auto* more : {&unit.weight_shard, &unit.held, &unit.gradient_shard, &unit.running_sums})

@@ -34,6 +34,16 @@ void ShardedModel::Implementation::begin_pass() {
   ++pass;
 }
 
+/// What travels from it must have gone. Gradients that are copied in travel from elsewhere.
+void ShardedModel::Implementation::wait_for_gradient_buffer(const Unit& unit) {
+  if (copies()) return;
+  for (const std::size_t other : reducing) {
+    Request& request = units[other].reducing;
+    if (units[other].gradient_buffer.data() == unit.gradient_buffer.data())
+      wait(request, times.reduce_under_way, times.reduce_waited);
+  }
+}
+
 UnitTensors<float>& ShardedModel::Implementation::gradients(std::size_t index) {
   Unit& unit = at(index);
   if (pass < 0) throw ContractError(fmt::format("gradient of unit {}: expected begin_pass first", unit.name));
@@ -47,11 +57,7 @@ UnitTensors<float>& ShardedModel::Implementation::gradients(std::size_t index) {
                                     unit.name, units[static_cast<std::size_t>(shared_gradient_unit)].name));
   }
   if (shared) shared_gradient_unit = static_cast<std::int64_t>(index);
-  for (const std::size_t other : reducing) {
-    Request& request = units[other].reducing;
-    if (units[other].gradient_buffer.data() == unit.gradient_buffer.data())
-      wait(request, times.reduce_under_way, times.reduce_waited);
-  }
+  wait_for_gradient_buffer(unit);
   Kokkos::deep_copy(unit.gradient_buffer, 0.0F);
   unit.gradient_begun = true;
   return unit.gradients;
@@ -61,6 +67,15 @@ UnitTensors<float>& ShardedModel::Implementation::gradients(std::size_t index) {
 TensorView<float> ShardedModel::Implementation::own_chunk(const Unit& unit) const {
   const Interval chunk = unit.reduce.table.intervals[static_cast<std::size_t>(member())][0];
   return slice(unit.gradient_shard, chunk.begin, chunk.size());
+}
+
+/// The gradient as it travels: no reduce under way has the same turn.
+TensorView<float> ShardedModel::Implementation::gradient_to_send(Unit& unit, std::size_t turn) {
+  if (!copies()) return unit.gradient_buffer;
+  const auto size = static_cast<std::int64_t>(unit.gradient_buffer.size());
+  const TensorView<float> travels = slice(travelling[turn], 0, size);
+  copy_in(unit.gradient_spans, unit.gradient_buffer, travels);
+  return travels;
 }
 
 bool ShardedModel::Implementation::unit_is_reducing(std::size_t index) const {
@@ -83,12 +98,11 @@ void ShardedModel::Implementation::reduce(std::size_t index) {
     announce("reduce", index, "backward");
     const TensorView<float> whole =
         slice(unit.gradient_shard, 0, static_cast<std::int64_t>(unit.gradient_shard.size()));
-    const Tensor<float>& sums = unit.running_sums.size() > 0
-                                    ? unit.running_sums
-                                    : shared_sums[static_cast<std::size_t>(reduces_issued++) % shared_sums.size()];
+    const std::size_t turn = static_cast<std::size_t>(reduces_issued++) % shared_sums.size();
+    const Tensor<float>& sums = unit.running_sums.size() > 0 ? unit.running_sums : shared_sums[turn];
     unit.reducing =
-        matrixfsdp::reduce(communicator, unit.reduce, {pass == 0 || accumulate_locally, last}, unit.gradient_buffer,
-                           slice(sums, 0, running_sum_elements(unit.reduce, member())),
+        matrixfsdp::reduce(communicator, unit.reduce, {pass == 0 || accumulate_locally, last},
+                           gradient_to_send(unit, turn), slice(sums, 0, running_sum_elements(unit.reduce, member())),
                            plan.replicated ? own_chunk(unit) : whole, {"reduce", unit.name, "backward"});
     reducing.push_back(index);
     if (options.reduces_in_flight == 0) retire_oldest_reduce();

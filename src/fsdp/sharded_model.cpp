@@ -43,10 +43,10 @@ ShardedModel::Implementation::Implementation(Communicator& communicator_, ModelS
     policies.push_back(
         fmt::format("{}/{}/{}", name_of(policy.param_dtype), name_of(policy.reduce_dtype), policy.reshard_to));
   std::string settings = fmt::format(
-      "prefetch {}, reduces in flight {}, shard size {}, passes {}, accumulation {}, collective {}, seed {}, policies "
-      "{}",
+      "prefetch {}, reduces in flight {}, shard size {}, passes {}, accumulation {}, collective {}, seed {}, resident "
+      "weights {}, policies {}",
       options.prefetch, options.reduces_in_flight, group.size, options.passes, static_cast<int>(options.accumulation),
-      name_of(options.collective), options.seed, fmt::join(policies, " "));
+      name_of(options.collective), options.seed, options.resident_weights, fmt::join(policies, " "));
   for (const UnitAlgorithms& unit : options.unit_collectives)
     settings += fmt::format(", {} {}", name_of(unit.unshard), name_of(unit.reduce));
   require_equal(communicator, stream_of(settings), "model options (hash)");
@@ -141,6 +141,9 @@ const std::vector<ParameterView>& ShardedModel::resident() const {
 }
 void ShardedModel::weights_changed() {
   implementation_->weights_changed();
+}
+void ShardedModel::complete() {
+  implementation_->complete();
 }
 void ShardedModel::set_prefetch(std::size_t unit, Phase phase, std::vector<std::size_t> next) {
   implementation_->set_prefetch(unit, phase, std::move(next));

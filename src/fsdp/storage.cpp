@@ -1,5 +1,10 @@
 #include <algorithm>
 
+#include <fmt/format.h>
+
+#include <matrixfsdp/core/error.hpp>
+#include <matrixfsdp/plan/row_shards.hpp>
+
 #include "fsdp/implementation.hpp"
 
 namespace matrixfsdp {
@@ -15,43 +20,86 @@ UnitTensors<float> parameter_tensors(const UnitSpec& spec, const MatrixShard& sh
   return tensors;
 }
 
+void ShardedModel::Implementation::check_resident(const std::vector<UnitPolicy>& policies) const {
+  for (std::size_t u = 0; u < policies.size(); ++u) {
+    if (options.resident_weights && policies[u].param_dtype != DType::float32) {
+      throw ContractError(fmt::format("unit {}: weights as {}, expected float32 where they are resident",
+                                      model.units[u].name, name_of(policies[u].param_dtype)));
+    }
+    if ((options.resident_weights || plan.row_shards) && policies[u].reshard_to > 1) {
+      throw ContractError(fmt::format("unit {}: reshard to {} ranks, expected 0 or 1 with {}", model.units[u].name,
+                                      policies[u].reshard_to,
+                                      options.resident_weights ? "resident weights" : "row shards"));
+    }
+  }
+}
+
 void ShardedModel::Implementation::allocate() {
-  const int rank = member();
-  const int ranks = plan.world_size;
   const std::int64_t exchanges = options.accumulation == Accumulation::chunks ? options.passes : 1;
   const std::vector<UnitPolicy> policies = resolve(options.policies, model, group.size);
+  check_resident(policies);
   std::int64_t most_sums = 0;
   units.resize(model.units.size());
   for (std::size_t u = 0; u < units.size(); ++u) {
     Unit& unit = units[u];
-    const UnitPlan& layout = plan.units[u];
-    const UnitAlgorithms ways = collectives_of(u);
-    unit.name = model.units[u].name;
-    unit.policy = policies[u];
-    if (!whole_here()) {
-      unit.unshard = prepare_unshard(ways.unshard, segment_table(layout.weights), topology, rank, exchange_block,
-                                     unit.policy.param_dtype);
-      unit.unshard.first_rank = group.first;
-    }
-    unit.reduce = prepare_reduce(plan, u, exchanges, unit.policy.reduce_dtype, ways.reduce);
-    unit.reduce.replicas = communicator.size() / group.size;
-    if (plan.replicated) {
-      unit.gradient_chunks = prepare_unshard(ways.unshard, even_table(layout.gradients.size, ranks), topology, rank);
-    }
-    const std::int64_t weight_size = whole_here() ? layout.weights.size : layout.weights.shard_size(rank);
-    const std::int64_t gradient_size = whole_here() ? layout.gradients.size : layout.gradients.shard_size(rank);
-    unit.weight_shard = make_zeros<float>(unit.name + " weights", weight_size);
-    unit.gradient_shard = make_zeros<float>(unit.name + " gradients", gradient_size);
-    const std::int64_t sums = running_sum_elements(unit.reduce, rank);
+    allocate_unit(u, policies[u], exchanges);
+    const std::int64_t sums = running_sum_elements(unit.reduce, member());
     most_sums = std::max(most_sums, sums);
     if (exchanges > 1) unit.running_sums = make_tensor<float>(unit.name + " running sums", sums);
   }
   for (std::int64_t i = 0; i < std::max<std::int64_t>(1, options.reduces_in_flight); ++i)
     shared_sums.push_back(make_tensor<float>("running sums", exchanges == 1 ? most_sums : 0));
   allocate_storage();
+  if (copies()) allocate_landing();
   allocate_held();
   allocate_gradient_buffers();
-  make_views();
+  if (copies())
+    make_row_views();
+  else
+    make_views();
+}
+
+void ShardedModel::Implementation::allocate_unit(std::size_t index, const UnitPolicy& policy, std::int64_t exchanges) {
+  const int rank = member();
+  Unit& unit = units[index];
+  const UnitPlan& layout = plan.units[index];
+  const UnitAlgorithms ways = collectives_of(index);
+  unit.name = model.units[index].name;
+  unit.policy = policy;
+  if (!whole_here()) {
+    unit.unshard = prepare_unshard(ways.unshard, segment_table(layout.weights), topology, rank, exchange_block,
+                                   unit.policy.param_dtype);
+    unit.unshard.first_rank = group.first;
+  }
+  unit.reduce = prepare_reduce(plan, index, exchanges, unit.policy.reduce_dtype, ways.reduce);
+  unit.reduce.replicas = communicator.size() / group.size;
+  if (plan.replicated) {
+    unit.gradient_chunks =
+        prepare_unshard(ways.unshard, even_table(layout.gradients.size, plan.world_size), topology, rank);
+  }
+  const bool whole_weights = whole_here() || options.resident_weights;
+  const std::int64_t gradient_size = whole_here() ? layout.gradients.size : layout.gradients.shard_size(rank);
+  unit.weight_shard =
+      make_zeros<float>(unit.name + " weights", whole_weights ? layout.weights.size : layout.weights.shard_size(rank));
+  unit.gradient_shard = make_zeros<float>(unit.name + " gradients", gradient_size);
+}
+
+/// Where row shards arrive: units that are prefetched are neighbours, so each has a place of its own.
+void ShardedModel::Implementation::allocate_landing() {
+  std::int64_t largest = 0;
+  for (const UnitPlan& unit : plan.units)
+    largest = std::max(largest, unit.weights.size);
+  const std::int64_t count = landing_slots(options.prefetch, units.size());
+  for (std::int64_t i = 0; i < count; ++i)
+    landings.push_back(make_tensor<float>("row shards that arrive", largest));
+  landing_occupant.assign(landings.size(), -1);
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    Unit& unit = units[u];
+    unit.landing_slot = static_cast<int>(u % landings.size());
+    unit.landing = slice(landings[u % landings.size()], 0, plan.units[u].weights.size);
+    unit.weight_spans = copy_spans(plan.units[u].weights);
+    unit.gradient_spans = copy_spans(plan.units[u].gradients);
+  }
 }
 
 void ShardedModel::Implementation::allocate_storage() {
@@ -62,7 +110,7 @@ void ShardedModel::Implementation::allocate_storage() {
     ++recycled;
     largest = std::max(largest, plan.units[u].weights.size);
   }
-  const std::int64_t slot_count = std::min(options.prefetch + 1, recycled);
+  const std::int64_t slot_count = std::min<std::int64_t>(copies() ? 1 : options.prefetch + 1, recycled);
   for (std::int64_t s = 0; s < slot_count; ++s)
     slots.push_back(make_tensor<float>("unshard slot", largest));
   slot_occupant.assign(slots.size(), -1);
@@ -107,7 +155,7 @@ void ShardedModel::Implementation::allocate_gradient_buffers() {
     ++sharing;
     largest = std::max(largest, plan.units[u].gradients.size);
   }
-  const std::int64_t shared = std::min(options.reduces_in_flight + 1, sharing);
+  const std::int64_t shared = std::min<std::int64_t>(copies() ? 1 : options.reduces_in_flight + 1, sharing);
   for (std::int64_t b = 0; b < shared; ++b)
     gradient_storage.push_back(make_tensor<float>("gradient buffer", largest));
   std::int64_t ordinal = 0;
@@ -122,6 +170,11 @@ void ShardedModel::Implementation::allocate_gradient_buffers() {
     }
     unit.gradients = parameter_tensors(model.units[u], plan.units[u].gradients, unit.gradient_buffer);
   }
+  for (std::size_t i = 0; copies() && i < shared_sums.size(); ++i) {
+    for (const UnitPlan& unit : plan.units)
+      largest = std::max(largest, unit.gradients.size);
+    travelling.push_back(make_tensor<float>("gradients that travel", largest));
+  }
 }
 
 namespace {
@@ -135,34 +188,40 @@ std::int64_t shard_position(const MatrixShard& shard, int rank, std::int64_t off
 
 }  // namespace
 
+void ShardedModel::Implementation::add_view(std::size_t unit, std::size_t parameter, Interval elements,
+                                            const TensorView<float>& weight, const TensorView<float>& gradient) {
+  ParameterView view;
+  view.unit = unit;
+  view.index = parameter;
+  view.spec = &model.units[unit].parameters[parameter];
+  view.kind = kind_of(*view.spec);
+  view.group = group_of(model, *view.spec);
+  view.elements = elements;
+  view.weight = weight;
+  view.gradient = gradient;
+  resident_views.push_back(view);
+  if (!view.spec->frozen) trainable_views.push_back(view);
+}
+
 void ShardedModel::Implementation::make_views() {
   const int rank = member();
   for (std::size_t u = 0; u < units.size(); ++u) {
     Unit& unit = units[u];
-    const UnitSpec& spec = model.units[u];
     const UnitPlan& layout = plan.units[u];
     const auto add = [&](std::size_t p, Interval elements) {
       if (elements.empty()) return;
-      ParameterView view;
-      view.unit = u;
-      view.index = p;
-      view.spec = &spec.parameters[p];
-      view.kind = kind_of(spec.parameters[p]);
-      view.group = group_of(model, spec.parameters[p]);
-      view.elements = elements;
-      const auto place = [&](const MatrixShard& shard, const Tensor<float>& values) {
+      const auto place = [&](const MatrixShard& shard, const Tensor<float>& values, bool whole) {
         const std::int64_t offset = shard.parameter_offsets[p] + elements.begin;
-        return slice(values, whole_here() ? offset : shard_position(shard, rank, offset), elements.size());
+        return slice(values, whole ? offset : shard_position(shard, rank, offset), elements.size());
       };
-      view.weight = place(layout.weights, unit.weight_shard);
-      if (!view.spec->frozen) view.gradient = place(layout.gradients, unit.gradient_shard);
-      resident_views.push_back(view);
-      if (!view.spec->frozen) trainable_views.push_back(view);
+      const bool whole_weights = whole_here() || options.resident_weights;
+      add_view(u, p, elements, place(layout.weights, unit.weight_shard, whole_weights),
+               model.units[u].parameters[p].frozen ? TensorView<float>()
+                                                   : place(layout.gradients, unit.gradient_shard, whole_here()));
     };
     if (whole_here()) {
-      for (std::size_t p = 0; p < spec.parameters.size(); ++p) {
-        add(p, {0, element_count(spec.parameters[p].shape)});
-      }
+      for (std::size_t p = 0; p < model.units[u].parameters.size(); ++p)
+        add(p, {0, element_count(model.units[u].parameters[p].shape)});
       continue;
     }
     std::vector<Segment> mine;
@@ -174,6 +233,23 @@ void ShardedModel::Implementation::make_views() {
     });
     for (const Segment& segment : mine)
       add(segment.parameter, segment.elements);
+  }
+}
+
+/// Segments of a rank stand side by side, in canonical order, in both buffers; frozen ones in one of them only.
+void ShardedModel::Implementation::make_row_views() {
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    std::int64_t weight = 0;
+    std::int64_t gradient = 0;
+    for (const Segment& segment : plan.units[u].weights.segments) {
+      if (segment.rank != member()) continue;
+      const std::int64_t count = segment.elements.size();
+      const bool frozen = model.units[u].parameters[segment.parameter].frozen;
+      add_view(u, segment.parameter, segment.elements, slice(units[u].weight_shard, weight, count),
+               frozen ? TensorView<float>() : slice(units[u].gradient_shard, gradient, count));
+      weight += count;
+      gradient += frozen ? 0 : count;
+    }
   }
 }
 
@@ -189,10 +265,14 @@ MemoryUse ShardedModel::Implementation::memory() const {
   use.staging_peak *= static_cast<std::int64_t>(shared_sums.size());
   for (const auto& storage : slots)
     use.unsharded += bytes_of(storage);
-  for (const auto& storage : kept_storage)
-    use.unsharded += bytes_of(storage);
-  for (const auto& storage : gradient_storage)
-    use.gradient_buffers += bytes_of(storage);
+  for (const auto* more : {&kept_storage, &landings}) {
+    for (const auto& storage : *more)
+      use.unsharded += bytes_of(storage);
+  }
+  for (const auto* more : {&gradient_storage, &travelling}) {
+    for (const auto& storage : *more)
+      use.gradient_buffers += bytes_of(storage);
+  }
   for (const auto& storage : shared_sums)
     use.running_sums += bytes_of(storage);
   return use;

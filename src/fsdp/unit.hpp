@@ -9,6 +9,8 @@
 #include <matrixfsdp/comm/segments.hpp>
 #include <matrixfsdp/fsdp/sharded_model.hpp>
 
+#include "fsdp/copy_spans.hpp"
+
 namespace matrixfsdp {
 
 /// What one rank holds of one unit.
@@ -21,12 +23,16 @@ struct Unit {
 
   Unshard unshard_held;  ///< of the weights, from the ranks that hold them from forward to backward
 
-  Tensor<float> weight_shard;    ///< this rank's segments (the whole unit where whole_here()), float32
+  Tensor<float> weight_shard;    ///< this rank's segments (the whole unit where it is resident), float32
   Tensor<float> gradient_shard;  ///< likewise, trainable parameters only
   Tensor<float> running_sums;    ///< of others' elements that this rank sums, from pass to pass
 
   TensorView<float> storage;  ///< the full weights, at one address for the whole run
   int slot = -1;              ///< -1: storage of its own
+  TensorView<float> landing;  ///< of row shards: where the weights arrive, before they are copied out
+  int landing_slot = 0;
+  Tensor<CopySpan> weight_spans;    ///< likewise
+  Tensor<CopySpan> gradient_spans;  ///< likewise
   UnitTensors<float> weights;
   UnitState state = UnitState::sharded;
   Tensor<float> held;         ///< this rank's part of them

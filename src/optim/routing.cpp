@@ -11,7 +11,8 @@ namespace {
 /// Two optimizers that look like one: views and state in the canonical order of all parameters.
 class RoutedOptimizer final : public Optimizer {
  public:
-  RoutedOptimizer(std::vector<ParameterView> views, const RoutingOptions& options)
+  RoutedOptimizer(std::vector<ParameterView> views, const RoutingOptions& options,
+                  const MatrixOptimizerFactory& make_matrix_optimizer)
       : views_(detail::canonical(std::move(views), "optimizer")) {
     std::vector<ParameterView> matrices;
     std::vector<ParameterView> others;
@@ -20,7 +21,7 @@ class RoutedOptimizer final : public Optimizer {
       (is_matrix ? matrices : others).push_back(views_[i]);
       (is_matrix ? matrix_positions_ : other_positions_).push_back(i);
     }
-    muon_ = std::make_unique<Muon>(std::move(matrices), options.muon);
+    muon_ = make_matrix_optimizer(std::move(matrices), options.muon);
     adamw_ = std::make_unique<AdamW>(std::move(others), options.adamw);
   }
 
@@ -58,14 +59,21 @@ class RoutedOptimizer final : public Optimizer {
   std::vector<ParameterView> views_;
   std::vector<std::size_t> matrix_positions_;  // in views_, of each view of muon_
   std::vector<std::size_t> other_positions_;
-  std::unique_ptr<Muon> muon_;
+  std::unique_ptr<Optimizer> muon_;
   std::unique_ptr<AdamW> adamw_;
 };
 
 }  // namespace
 
 std::unique_ptr<Optimizer> make_optimizer(std::vector<ParameterView> views, const RoutingOptions& options) {
-  return std::make_unique<RoutedOptimizer>(std::move(views), options);
+  return make_optimizer(std::move(views), options, [](std::vector<ParameterView> matrices, const MuonOptions& muon) {
+    return std::make_unique<Muon>(std::move(matrices), muon);
+  });
+}
+
+std::unique_ptr<Optimizer> make_optimizer(std::vector<ParameterView> views, const RoutingOptions& options,
+                                          const MatrixOptimizerFactory& make_matrix_optimizer) {
+  return std::make_unique<RoutedOptimizer>(std::move(views), options, make_matrix_optimizer);
 }
 
 }  // namespace matrixfsdp

@@ -1,5 +1,5 @@
 # 2,000 steps with four ranks, and 3,000 runtimes in one process with two.
-matrixfsdp_add_mpi_tests(long LINK matrixfsdp_fsdp matrixfsdp_optim matrixfsdp_schema)
+matrixfsdp_add_mpi_tests(long LINK matrixfsdp_baselines matrixfsdp_schema)
 foreach(part IN ITEMS "LongRuns:4" "LongLives:2")
   string(REPLACE ":" ";" part "${part}")
   list(GET part 0 suite)

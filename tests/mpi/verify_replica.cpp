@@ -21,13 +21,18 @@ train::Options small_options() {
   return options;
 }
 
+train::Options replicated(train::Options options) {
+  options.strategy = StrategyKind::ddp;
+  return options;
+}
+
 /// A replica and its replicated reference after the same pass.
 struct Pair {
   Pair()
       : options(small_options()),
         spec(transformer_model(options.shape)),
         replica(world(), options, make_plan(spec, world().size())),
-        reference(world(), options, make_replicated_plan(spec, world().size())) {
+        reference(world(), replicated(options), make_replicated_plan(spec, world().size())) {
     train::MicroBatch batch;
     for (int i = 0; i < 8; ++i) {
       batch.tokens.push_back((7 * i + world().rank()) % 64);

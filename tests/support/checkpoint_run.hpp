@@ -12,6 +12,7 @@
 
 #include <gtest/gtest.h>
 
+#include <matrixfsdp/baselines/strategy.hpp>
 #include <matrixfsdp/checkpoint/checkpoint.hpp>
 #include <matrixfsdp/comm/mpi.hpp>
 #include <matrixfsdp/core/error.hpp>
@@ -42,12 +43,11 @@ inline ModelSpec checkpoint_model() {
 class CheckpointRun {
  public:
   CheckpointRun(Communicator& communicator, Plan plan, ModelSpec spec = checkpoint_model(),
-                MatrixOptimizer matrices = MatrixOptimizer::muon)
-      : model(communicator, std::move(spec), std::move(plan), {}) {
-    RoutingOptions options;
-    options.matrices = matrices;
-    optimizer = make_optimizer(model.trainable(), options);
-  }
+                MatrixOptimizer matrices = MatrixOptimizer::muon, StrategyKind kind = StrategyKind::matrix_fsdp)
+      : strategy(plan.replicated ? StrategyKind::ddp : kind, communicator, std::move(spec), std::move(plan),
+                 options_for(matrices)),
+        model(strategy.model()),
+        optimizer(&strategy.optimizer()) {}
 
   void fill(std::uint64_t seed) {
     for (const ParameterView& view : model.resident())
@@ -62,14 +62,20 @@ class CheckpointRun {
       fill(1000 + static_cast<std::uint64_t>(number), view, "gradient", view.gradient);
     StepInput input;
     input.step = number;
-    optimizer->step(input);
-    model.weights_changed();
+    strategy.step(input);
   }
 
-  ShardedModel model;
-  std::unique_ptr<Optimizer> optimizer;
+  Strategy strategy;
+  ShardedModel& model;
+  Optimizer* optimizer;
 
  private:
+  static StrategyOptions options_for(MatrixOptimizer matrices) {
+    StrategyOptions options;
+    options.optimizer.matrices = matrices;
+    return options;
+  }
+
   static void fill(std::uint64_t seed, const ParameterView& view, const std::string& what,
                    const TensorView<float>& values) {
     const CounterRandom random(seed, stream_of(view.spec->name + "/" + what));

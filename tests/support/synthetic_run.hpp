@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include <matrixfsdp/baselines/strategy.hpp>
 #include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/core/random.hpp>
 #include <matrixfsdp/fsdp/sharded_model.hpp>
@@ -39,7 +40,8 @@ struct SyntheticOptions {
   std::int64_t micro_batches = 1;  ///< per step, of all ranks: a multiple of W
   double max_norm = 0;
   RoutingOptions optimizer;
-  ShardedModelOptions sharding;  ///< passes are set
+  ShardedModelOptions sharding;                       ///< passes are set
+  StrategyKind strategy = StrategyKind::matrix_fsdp;  ///< of a plan that is not replicated
 };
 
 struct SyntheticStep {
@@ -55,8 +57,9 @@ class SyntheticRun {
  public:
   SyntheticRun(Communicator& communicator, const ModelSpec& model, Plan plan, const SyntheticOptions& options)
       : options_(options),
-        model_(communicator, model, std::move(plan), sharding(communicator, options)),
-        optimizer_(make_optimizer(model_.trainable(), options.optimizer)) {}
+        strategy_(plan.replicated ? StrategyKind::ddp : options.strategy, communicator, model, std::move(plan),
+                  {sharding(communicator, options), options.optimizer}),
+        model_(strategy_.model()) {}
 
   /// Collective.
   SyntheticStep step(const GradientRule& rule) {
@@ -70,13 +73,13 @@ class SyntheticRun {
     StepInput input;
     input.gradient_scale = clip_scale(norm.norm, options_.max_norm);
     input.step = ++taken_;
-    done.taken = optimizer_->step(input);
-    model_.weights_changed();
+    done.taken = strategy_.step(input);
     return done;
   }
 
   [[nodiscard]] ShardedModel& model() { return model_; }
-  [[nodiscard]] Optimizer& optimizer() { return *optimizer_; }
+  [[nodiscard]] Optimizer& optimizer() { return strategy_.optimizer(); }
+  [[nodiscard]] Strategy& strategy() { return strategy_; }
   [[nodiscard]] std::int64_t steps_taken() const { return taken_; }
   /// After a load.
   void continue_after(std::int64_t steps_taken) { taken_ = steps_taken; }
@@ -150,16 +153,16 @@ class SyntheticRun {
     Kokkos::fence();
     for (const ParameterView& view : model_.resident())
       visitor(view.spec->name, view.elements, std::span<const float>(view.weight.data(), view.weight.size()));
-    for (const StateView& state : optimizer_->state()) {
-      const ParameterView& view = optimizer_->views()[state.view];
+    for (const StateView& state : optimizer().state()) {
+      const ParameterView& view = optimizer().views()[state.view];
       visitor(view.spec->name + "/" + state.name, view.elements,
               std::span<const float>(state.values.data(), state.values.size()));
     }
   }
 
   SyntheticOptions options_;
-  ShardedModel model_;
-  std::unique_ptr<Optimizer> optimizer_;
+  Strategy strategy_;
+  ShardedModel& model_;
   std::int64_t taken_ = 0;
   std::vector<float> scratch_;
 };

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include <matrixfsdp/baselines/strategy.hpp>
 #include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/core/random.hpp>
 #include <matrixfsdp/fsdp/sharded_model.hpp>
@@ -36,6 +37,7 @@ struct Training {
   bool recompute = false;        ///< in the transformer
   int prefetch = 1;              ///< of the sharded model
   UnitPolicies policies;         ///< of the sharded model
+  StrategyKind strategy = StrategyKind::matrix_fsdp;  ///< of a plan that is not replicated
   /// On the loss of a micro-batch, by step and index; one where empty.
   std::function<float(std::int64_t, std::int64_t)> weight;
 };
@@ -79,9 +81,10 @@ class TrainingLoop {
   TrainingLoop(Communicator& communicator, const Training& training, Plan plan)
       : communicator_(communicator),
         training_(training),
-        model_(communicator, training.spec, std::move(plan), model_options(communicator, training)),
-        transformer_(training.shape, transformer_options(training)),
-        optimizer_(make_optimizer(model_.trainable(), training.optimizer)) {}
+        strategy_(plan.replicated ? StrategyKind::ddp : training.strategy, communicator, training.spec, std::move(plan),
+                  {model_options(communicator, training), training.optimizer}),
+        model_(strategy_.model()),
+        transformer_(training.shape, transformer_options(training)) {}
 
   /// Collective. `batch` is the global one.
   StepRecord step(const Batch& batch) {
@@ -100,8 +103,7 @@ class TrainingLoop {
     input.gradient_scale = clip_scale(norm.norm, training_.max_norm);
     input.schedule = training_.schedule.factor(step_);
     input.step = ++taken_;
-    record.matrices = optimizer_->step(input).matrices_orthogonalized;
-    model_.weights_changed();
+    record.matrices = strategy_.step(input).matrices_orthogonalized;
     return record;
   }
 
@@ -211,9 +213,9 @@ class TrainingLoop {
 
   Communicator& communicator_;
   Training training_;
-  ShardedModel model_;
+  Strategy strategy_;
+  ShardedModel& model_;
   nn::Transformer<float> transformer_;
-  std::unique_ptr<Optimizer> optimizer_;
   std::int64_t step_ = 0;
   std::int64_t taken_ = 0;
 };

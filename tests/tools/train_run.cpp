@@ -74,7 +74,8 @@ TEST(TrainRun, the_summary_is_a_page_for_people) {
 // Bytes by purpose add up to what an independent interposer saw at the MPI boundary, with everything that a run does:
 // several passes, validation, samples, checkpoints, metrics.
 TEST(TrainRun, counted_bytes_are_those_an_interposer_counts) {
-  for (const std::string strategy : {"matrix-fsdp", "ddp"}) {
+  for (const std::string strategy : {"matrix-fsdp", "fsdp2", "fsdp2-gather", "fsdp2-alltoall", "zero1-owner", "ddp"}) {
+    const bool silent = strategy == "matrix-fsdp" || strategy == "ddp";
     const std::string folder = text_folder("bytes-" + strategy);
     const auto result =
         run_train(3,
@@ -100,11 +101,14 @@ TEST(TrainRun, counted_bytes_are_those_an_interposer_counts) {
       counted += purpose.get<std::int64_t>();
     EXPECT_EQ(counted, interposed);
     EXPECT_GT(counted, 0);
-    EXPECT_EQ(total["optimizer"], 0);
+    EXPECT_EQ(total["optimizer"] == 0, silent);
     const auto steps = steps_of(folder + "/metrics.jsonl");
     EXPECT_EQ(steps.size(), 4U);
-    for (const auto& step : steps)
-      EXPECT_EQ(step["bytes"]["optimizer"], 0);
+    for (const auto& step : steps) {
+      if (silent) {
+        EXPECT_EQ(step["bytes"]["optimizer"], 0);
+      }
+    }
   }
 }
 

@@ -20,6 +20,11 @@ namespace matrixfsdp {
 Request gather(Communicator& communicator, Purpose purpose, const Unshard& unshard, TensorView<const float> shard,
                TensorView<float> buffer, const OperationLabel& label);
 
+/// As gather, where own segments stand in `buffer` already: weights that every rank keeps whole. float32 only, by MPI
+/// whatever backend is attached. Throws ContractError as gather does, and for bfloat16.
+Request gather_in_place(Communicator& communicator, Purpose purpose, const Unshard& unshard, TensorView<float> buffer,
+                        const OperationLabel& label);
+
 /// Which pass of a step a reduce is: the first starts the sums, after the last they go to the owners.
 struct Pass {
   bool first = true;

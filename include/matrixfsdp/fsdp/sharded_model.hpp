@@ -43,6 +43,9 @@ struct ShardedModelOptions {
   std::vector<UnitAlgorithms> unit_collectives;  ///< one for each unit instead; empty: `collective`, reduce by scatter
   std::uint64_t seed = 1;                        ///< of the initial weights
   UnitPolicies policies;                         ///< of what travels
+  /// Weights of all units stay whole on every rank, in one storage with the shards, and weights_changed sends the
+  /// owners' new ones to all (Purpose::optimizer; it returns while they are under way). Gradients go to owners as ever.
+  bool resident_weights = false;
 };
 
 /// Bytes this rank holds now, by use (float32 unless said otherwise).
@@ -88,12 +91,17 @@ struct TransferTimes {
 /// next unit moves in; a unit whose slot was not taken since its last use is not fetched again. With W = 1 or a
 /// replicated plan the shards are the whole model, and unshard moves nothing; units with bfloat16 weights have storage
 /// even then, because the shards, which the optimizer and checkpoints see, keep the float32 master weights.
+///
+/// Row shards (Plan::row_shards) do not lie in rank order within a parameter: what has arrived is copied out into the
+/// storage, one for all units that are not kept, and gradients are copied in before they travel, as FSDP2 does; units
+/// that are prefetched, and reduces under way, have the buffers that travel.
 class ShardedModel {
  public:
   /// Collective. Throws ContractError unless the plan is for as many ranks as a shard group has, and these divide the
   /// communicator's (a replicated plan: are all of them), prefetch >= 0, passes >= 1, and unit_collectives are none or
   /// one for each unit; InputError for an invalid model or a policy of a unit that it does not have, ContractError for
-  /// a plan that does not fit it (see validate of both), or a dtype that cannot travel. Compares hashes of model, plan
+  /// a plan that does not fit it (see validate of both), or a dtype that cannot travel, for resident weights or row
+  /// shards with reshard_to > 1, and for resident weights as bfloat16. Compares hashes of model, plan
   /// and options across ranks (CommunicationError that names what differs), allocates, and fills the initial weights
   /// (see Initialization). `communicator` must outlive the model.
   ShardedModel(Communicator& communicator, ModelSpec model, Plan plan, const ShardedModelOptions& options);
@@ -151,6 +159,8 @@ class ShardedModel {
   /// After the optimizer or a load has written to the views: unsharded copies are stale, and the next unshard fetches
   /// again. Throws ContractError while a unit is in use (its name). On all ranks.
   void weights_changed();
+  /// Waits for all that is under way. Before an optimizer writes to resident weights, and for timings.
+  void complete();
 
   [[nodiscard]] MemoryUse memory() const;
   [[nodiscard]] TransferTimes transfer_times() const;

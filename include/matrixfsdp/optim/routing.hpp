@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -20,5 +21,14 @@ struct RoutingOptions {
 /// checkpoint sees one optimizer whose state is that of both. `failed` names matrices first. Throws as the constructors
 /// of Muon and AdamW do, whatever the views: the options of both are checked.
 std::unique_ptr<Optimizer> make_optimizer(std::vector<ParameterView> views, const RoutingOptions& options);
+
+/// Makes the optimizer of matrices from their views.
+using MatrixOptimizerFactory =
+    std::function<std::unique_ptr<Optimizer>(std::vector<ParameterView> views, const MuonOptions& options)>;
+
+/// The same with another optimizer in Muon's place, for strategies that communicate between its phases: its views may
+/// be parts of matrices.
+std::unique_ptr<Optimizer> make_optimizer(std::vector<ParameterView> views, const RoutingOptions& options,
+                                          const MatrixOptimizerFactory& make_matrix_optimizer);
 
 }  // namespace matrixfsdp

@@ -61,7 +61,7 @@ class Gather final : public Exchange {
         const void* data = place_of(block.elements.begin);
         if (block.padding > 0)
           data = zeros_.data();
-        else if (block.after < 0 && !words_)
+        else if (block.after < 0 && !words_ && shard != nullptr)
           data = shard + shard_position(mine, block.elements.begin);
         send(unshard.first_rank + to.peer, data, element_bytes_ * block.size(), block.after);
       }

@@ -11,7 +11,8 @@
 namespace matrixfsdp::mpi {
 
 /// Leaves the own segments of `buffer` to the caller, before the call for allgatherv; with unshard.wire bfloat16 their
-/// rounded words already stand in its upper half, and completion widens all words.
+/// rounded words already stand in its upper half, and completion widens all words. Without a `shard` own segments are
+/// sent from the buffer.
 Request gather(const std::shared_ptr<Channel>& channel, Purpose purpose, const Unshard& unshard, const float* shard,
                float* buffer, const OperationLabel& label);
 
