@@ -94,6 +94,13 @@ int main(int argc, char** argv) {
     overlap->add_option("--rounds", overlap_options.rounds)->check(CLI::PositiveNumber)->capture_default_str();
     overlap->add_flag("--json", overlap_options.json);
 
+    std::string backend = "auto";
+    for (CLI::App* command : {train_step, collectives, overlap}) {
+      command->add_option("--backend", backend, "What carries segments; auto: nccl where it can, else mpi")
+          ->check(CLI::IsMember({"auto", "mpi", "nccl"}))
+          ->capture_default_str();
+    }
+
     std::string text;
     std::string error;
     try {
@@ -114,6 +121,7 @@ int main(int argc, char** argv) {
       return exit_ok;
     }
     linalg::set_threads(options.threads);
+    options.backend = collectives_options.backend = overlap_options.backend = train::parse_backend(backend);
     if (collectives->parsed()) return bench::collectives(session, collectives_options);
     if (overlap->parsed()) return bench::overlap(session, overlap_options);
     return bench::train_step(session, options);

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <matrixfsdp/comm/mpi.hpp>
+#include <matrixfsdp/core/log.hpp>
 #include <matrixfsdp/fsdp/sharded_model.hpp>
 #include <matrixfsdp/plan/planner.hpp>
 
@@ -52,6 +53,7 @@ ModelSpec model_of(const OverlapOptions& options) {
 struct Contender {
   std::string progress;
   std::unique_ptr<Communicator> communicator;  ///< its own: a progress thread moves all that is under way on one
+  std::unique_ptr<nccl::Attachment> attachment;
   std::unique_ptr<ShardedModel> model;
   bool polls = false;
   std::vector<double> communication, step, first_unshard, last_reduce, unshard_hidden, reduce_hidden, bound, ratio;
@@ -166,10 +168,13 @@ int overlap(Session& session, const OverlapOptions& options) {
     sharding.reduces_in_flight = options.reduces_in_flight;
     sharding.progress_thread = contender.progress == "thread";
     contender.communicator = std::make_unique<Communicator>(mpi::duplicate(world));
+    contender.attachment =
+        std::make_unique<nccl::Attachment>(train::attach_backend(*contender.communicator, options.backend));
     contender.model =
         std::make_unique<ShardedModel>(*contender.communicator, spec, make_plan(spec, world.size()), sharding);
     contenders.push_back(std::move(contender));
   }
+  if (world.rank() == 0) log_line(contenders.front().attachment->description());
   for (std::int64_t round = 0; round <= options.rounds; ++round) {  // the first one announces and warms up
     for (Contender& contender : contenders)
       run_round(world, contender, options, round > 0);

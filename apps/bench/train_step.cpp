@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <matrixfsdp/core/error.hpp>
+#include <matrixfsdp/core/log.hpp>
 #include <matrixfsdp/core/random.hpp>
 #include <matrixfsdp/linalg/blas.hpp>
 
@@ -132,6 +133,8 @@ void run_step(Communicator& communicator, Contender& contender, const train::Opt
 
 int train_step(Session& session, const TrainStepOptions& options) {
   Communicator& communicator = session.world();
+  const nccl::Attachment attachment = train::attach_backend(communicator, options.backend);
+  if (communicator.rank() == 0) log_line(attachment.description());
   std::vector<Contender> contenders;
   for (const std::string& strategy : options.strategies) {
     const train::Options training = training_options(options, strategy, communicator.size());

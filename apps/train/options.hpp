@@ -12,6 +12,8 @@
 #include <matrixfsdp/plan/planner.hpp>
 #include <matrixfsdp/plan/transformer.hpp>
 
+#include "apps/train/backend.hpp"
+
 namespace matrixfsdp::train {
 
 enum class Strategy { matrix_fsdp, ddp };
@@ -28,8 +30,9 @@ struct Options {
   Strategy strategy = Strategy::matrix_fsdp;
   PlannerOptions planner;
   ShardedModelOptions sharding;
-  bool automatic_collectives = false;  ///< the model's choice for each unit, instead of sharding.collective
-  std::string collective_profile;      ///< file of the calibration; empty: none is kept
+  Backend backend = Backend::automatic;  ///< carries units' segments
+  bool automatic_collectives = false;    ///< the model's choice for each unit, instead of sharding.collective
+  std::string collective_profile;        ///< file of the calibration; empty: none is kept
 
   RoutingOptions optimizer;
   Schedule schedule;

@@ -23,6 +23,20 @@ else()
   endforeach()
   target_sources(test_nccl PRIVATE $<TARGET_OBJECTS:nccl_backend_objects> ${double_sources})
   target_include_directories(test_nccl PRIVATE "${PROJECT_SOURCE_DIR}/src")
+
+  if(MATRIXFSDP_BUILD_APPS) # the programs with the double in NCCL's place, for tests/tools/nccl_programs.cpp
+    find_package(CLI11 REQUIRED) # apps/ has found it for itself
+    foreach(program IN ITEMS train bench)
+      file(GLOB program_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/apps/${program}/*.cpp")
+      if(program STREQUAL "train")
+        set(program_sources "${PROJECT_SOURCE_DIR}/apps/train/main.cpp")
+      endif()
+      matrixfsdp_add_program(mfsdp-${program}-nccl-double
+        SOURCES ${program_sources} ${double_sources} $<TARGET_OBJECTS:nccl_backend_objects>
+        LINK matrixfsdp_train matrixfsdp_comm NCCL::headers CLI11::CLI11)
+      target_include_directories(mfsdp-${program}-nccl-double PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
+    endforeach()
+  endif()
 endif()
 
 if(NOT NCCL_FOUND)

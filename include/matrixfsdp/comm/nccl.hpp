@@ -42,7 +42,8 @@ class Attachment {
 
   /// False: gather and reduce stay with MPI, for the reason that description() tells.
   [[nodiscard]] bool active() const;
-  /// "segments by NCCL 2.28.9", or "segments stay with MPI: ranks 0 and 1 share device ...", the same on every rank.
+  /// "segments by NCCL 2.28.9, CUDA 13.0", or "segments stay with MPI: ranks 0 and 1 share device ...", the same on
+  /// every rank.
   [[nodiscard]] const std::string& description() const { return description_; }
 
   /// Collective. Waits for all operations, ends the NCCL communicator on all ranks, and gives gather and reduce back to
@@ -55,6 +56,9 @@ class Attachment {
   std::string description_;
   int exceptions_;
 };
+
+/// "NCCL 2.28.9, CUDA 13.0": the libraries that this process runs with, or "NCCL: not built in". Needs no device.
+std::string library_description();
 
 /// Collective. Compares the devices of all ranks, and makes one NCCL communicator over them. Not active, with the
 /// reason (the same on all ranks), where this build has no NCCL, a rank has no device or tensors that no device can
