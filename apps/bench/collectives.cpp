@@ -84,6 +84,7 @@ struct Contender {
   std::string table_name;
   SegmentTable table;
   std::function<Request(const Tensor<float>& input, const Tensor<float>& output)> start;
+  bool by_nccl = false;
   std::int64_t rank_bytes = 0;       ///< max(sent, received) of this rank
   std::string choice;                ///< of auto
   std::optional<double> predicted;   ///< seconds; not of the MPI library's own algorithms
@@ -125,12 +126,10 @@ void measure(Communicator& world, Contender& contender) {
   const auto begin = Clock::now();
   contender.start(unshards ? shard : whole, output).wait();
   const double mine = std::chrono::duration<double>(Clock::now() - begin).count();
-  double slowest = 0;
-  for (const double seconds : all_gather_value(world, Purpose::other, mine, label))
-    slowest = std::max(slowest, seconds);
+  const double seconds = slowest(world, mine);
   for (const std::int64_t count : all_gather_value(world, Purpose::other, differences(output, expected), label))
     contender.wrong += count;
-  contender.seconds.push_back(slowest);
+  contender.seconds.push_back(seconds);
 }
 
 /// The even split by the MPI library: MPI_Iallgather, or MPI_Ireduce_scatter_block.
@@ -160,13 +159,14 @@ struct Job {
   const CollectivesOptions& options;
   Topology topology;
   CollectiveProfile profile;
+  Communicator* nccl = nullptr;  ///< over all ranks, whose segments NCCL carries; null: none
 
   [[nodiscard]] std::int64_t block() const { return options.block_bytes / 4; }
 };
 
-Contender our_unshard(const Job& job, CollectiveAlgorithm algorithm, const SegmentTable& table) {
-  Communicator& world = job.world;
+Contender our_unshard(const Job& job, Communicator& world, CollectiveAlgorithm algorithm, const SegmentTable& table) {
   Contender contender;
+  contender.by_nccl = &world == job.nccl;
   const auto unshard =
       std::make_shared<Unshard>(prepare_unshard(algorithm, table, job.topology, world.rank(), job.block()));
   contender.unshard = unshard;
@@ -180,13 +180,14 @@ Contender our_unshard(const Job& job, CollectiveAlgorithm algorithm, const Segme
   }
   const TransferCounts counts = counts_of(unshard->schedule, job.topology, world.rank());
   contender.rank_bytes = 4 * std::max(counts.sent, counts.received);
-  contender.predicted = predicted_unshard_seconds(algorithm, table, job.topology, job.profile, job.block());
+  if (!contender.by_nccl)
+    contender.predicted = predicted_unshard_seconds(algorithm, table, job.topology, job.profile, job.block());
   return contender;
 }
 
-Contender our_reduce(const Job& job, CollectiveAlgorithm algorithm, const SegmentTable& table) {
-  Communicator& world = job.world;
+Contender our_reduce(const Job& job, Communicator& world, CollectiveAlgorithm algorithm, const SegmentTable& table) {
   Contender contender;
+  contender.by_nccl = &world == job.nccl;
   const auto prepared = std::make_shared<Reduce>(prepare_reduce(algorithm, table));
   contender.reduce = prepared;
   const int rank = world.rank();
@@ -196,7 +197,7 @@ Contender our_reduce(const Job& job, CollectiveAlgorithm algorithm, const Segmen
   };
   const TransferCounts counts = reduce_counts(algorithm, table, job.topology)[static_cast<std::size_t>(rank)];
   contender.rank_bytes = 4 * std::max(counts.sent, counts.received);
-  contender.predicted = predicted_reduce_seconds(algorithm, table, job.topology, job.profile);
+  if (!contender.by_nccl) contender.predicted = predicted_reduce_seconds(algorithm, table, job.topology, job.profile);
   return contender;
 }
 
@@ -209,25 +210,31 @@ Contender our_contender(const Job& job, const std::string& operation, const std:
                               : choose_unshard(table, job.topology, job.profile, job.block()))
                          .algorithm);
   }
+  if (name == "nccl") choice = reduces ? "scatter" : "direct";  // who sums; what NCCL is given to send
+  Communicator& communicator = name == "nccl" ? *job.nccl : job.world;
   const CollectiveAlgorithm algorithm = parse_collective(choice.empty() ? name : choice);
-  Contender contender = reduces ? our_reduce(job, algorithm, table) : our_unshard(job, algorithm, table);
+  Contender contender =
+      reduces ? our_reduce(job, communicator, algorithm, table) : our_unshard(job, communicator, algorithm, table);
   contender.operation = operation;
   contender.algorithm = name;
-  contender.choice = choice;
+  if (name == "auto") contender.choice = choice;
   return contender;
 }
 
 bool exists(const std::string& operation, const std::string& algorithm) {
-  return operation == "unshard" || algorithm == "direct" || algorithm == "scatter" || algorithm == "auto";
+  return operation == "unshard" || algorithm == "direct" || algorithm == "scatter" || algorithm == "auto" ||
+         algorithm == "nccl";
 }
 
 std::vector<Contender> contenders_of(const Job& job, std::int64_t size) {
+  std::vector<std::string> algorithms = job.options.algorithms;
+  if (job.nccl != nullptr) algorithms.emplace_back("nccl");
   std::vector<Contender> contenders;
   for (const std::string& operation : job.options.operations) {
     contenders.push_back(library_reference(job.world, operation, size));
     for (const std::string& name : job.options.tables) {
       const SegmentTable table = table_of(name, size, job.world.size());
-      for (const std::string& algorithm : job.options.algorithms) {
+      for (const std::string& algorithm : algorithms) {
         if (!exists(operation, algorithm)) continue;
         contenders.push_back(our_contender(job, operation, algorithm, table));
         contenders.back().table_name = name;
@@ -245,7 +252,7 @@ bool competes(const Contender& a, const Contender& b) {
 
 /// On this rank: the same messages in the same order.
 bool same_messages(const Contender& a, const Contender& b) {
-  if (!competes(a, b) || !competes(b, a)) return false;
+  if (!competes(a, b) || !competes(b, a) || a.by_nccl != b.by_nccl) return false;
   if (a.unshard && b.unshard)
     return a.unshard->algorithm != CollectiveAlgorithm::allgatherv &&
            b.unshard->algorithm != CollectiveAlgorithm::allgatherv && a.unshard->schedule == b.unshard->schedule;
@@ -321,7 +328,10 @@ nlohmann::json row_of(Communicator& world, const Contender& contender, double re
 
 int collectives(Session& session, const CollectivesOptions& options) {
   Communicator& world = session.world();
-  Job job{world, options, mpi::topology_of(world), {}};
+  Communicator carried = mpi::duplicate(world);
+  const nccl::Attachment attachment = train::attach_backend(carried, options.backend);
+  if (world.rank() == 0) log_line(attachment.description());
+  Job job{world, options, mpi::topology_of(world), {}, attachment.active() ? &carried : nullptr};
   job.profile = train::collective_profile(world, job.topology, options.profile);
   if (world.rank() == 0) log_line("calibration: " + train::to_text(job.profile));
   nlohmann::json rows = nlohmann::json::array();

@@ -6,12 +6,14 @@
 
 #include <matrixfsdp/comm/session.hpp>
 
+#include "apps/train/backend.hpp"
+
 namespace matrixfsdp::bench {
 
 /// `mfsdp-bench collectives`: unshard and reduce of tables of segments by each algorithm, beside the MPI library's own
 /// MPI_Iallgather and MPI_Ireduce_scatter_block of the even split, polled the same way. All take turns, round by round.
 /// `auto` is the algorithm that the model chooses: its time is that algorithm's own in the same rounds. So it is with
-/// all algorithms that send the same messages for a table.
+/// all algorithms that send the same messages for a table. Where NCCL carries segments, `nccl` is one more algorithm.
 struct CollectivesOptions {
   std::vector<std::int64_t> bytes = {28 << 20};  ///< of the unit
   std::vector<std::string> operations = {"unshard", "reduce"};
@@ -19,6 +21,7 @@ struct CollectivesOptions {
   std::vector<std::string> algorithms = {"direct",       "chain",  "scatter",    "tree",
                                          "hierarchical", "padded", "allgatherv", "auto"};
   std::string profile;  ///< file of the calibration; empty: calibrate, and keep it nowhere
+  train::Backend backend = train::Backend::automatic;  ///< nccl: rows by it too
   std::int64_t block_bytes = 128 << 10;
   std::int64_t rounds = 5;
   bool json = false;

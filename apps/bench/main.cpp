@@ -132,6 +132,13 @@ int main(int argc, char** argv) {
         ->capture_default_str();
     newton_schulz->add_flag("--json", newton_schulz_options.json);
 
+    std::string backend = "auto";
+    for (CLI::App* command : {train_step, collectives, overlap}) {
+      command->add_option("--backend", backend, "What carries segments; auto: nccl where it can, else mpi")
+          ->check(CLI::IsMember({"auto", "mpi", "nccl"}))
+          ->capture_default_str();
+    }
+
     std::string text;
     std::string error;
     try {
@@ -153,6 +160,7 @@ int main(int argc, char** argv) {
     }
     linalg::set_threads(newton_schulz->parsed() ? newton_schulz_options.threads : options.threads);
     if (newton_schulz->parsed()) return bench::newton_schulz(session, newton_schulz_options);
+    options.backend = collectives_options.backend = overlap_options.backend = train::parse_backend(backend);
     if (collectives->parsed()) return bench::collectives(session, collectives_options);
     if (overlap->parsed()) return bench::overlap(session, overlap_options);
     return bench::train_step(session, options);

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <matrixfsdp/comm/mpi.hpp>
+#include <matrixfsdp/core/log.hpp>
 #include <matrixfsdp/fsdp/sharded_model.hpp>
 #include <matrixfsdp/plan/planner.hpp>
 
@@ -52,6 +53,7 @@ ModelSpec model_of(const OverlapOptions& options) {
 struct Contender {
   std::string progress;
   std::unique_ptr<Communicator> communicator;  ///< its own: a progress thread moves all that is under way on one
+  std::unique_ptr<nccl::Attachment> attachment;
   std::unique_ptr<ShardedModel> model;
   bool polls = false;
   std::vector<double> communication, step, first_unshard, last_reduce, unshard_hidden, reduce_hidden, bound, ratio;
@@ -111,15 +113,6 @@ class Step {
   double poll_;  ///< 0: a thread does it, or nobody
 };
 
-double slowest(Communicator& communicator, double mine) {
-  const auto all = all_gather_value(communicator, Purpose::other, mine, {"benchmark times", "", ""});
-  return *std::max_element(all.begin(), all.end());
-}
-
-double hidden(double under_way, double waited) {
-  return under_way > 0 ? std::max(0.0, 1 - waited / under_way) : 1;
-}
-
 void run_round(Communicator& world, Contender& contender, const OverlapOptions& options, bool count) {
   world.barrier({"benchmark round", "", ""});
   const double communication = slowest(world, Step(contender, options, 0).run().total);
@@ -138,9 +131,9 @@ void run_round(Communicator& world, Contender& contender, const OverlapOptions& 
   contender.first_unshard.push_back(first_unshard);
   contender.last_reduce.push_back(last_reduce);
   contender.unshard_hidden.push_back(
-      hidden(after.unshard_under_way - before.unshard_under_way, after.unshard_waited - before.unshard_waited));
+      hidden_share(after.unshard_under_way - before.unshard_under_way, after.unshard_waited - before.unshard_waited));
   contender.reduce_hidden.push_back(
-      hidden(after.reduce_under_way - before.reduce_under_way, after.reduce_waited - before.reduce_waited));
+      hidden_share(after.reduce_under_way - before.reduce_under_way, after.reduce_waited - before.reduce_waited));
   contender.bound.push_back(bound);
   contender.ratio.push_back(step / bound);
 }
@@ -166,10 +159,13 @@ int overlap(Session& session, const OverlapOptions& options) {
     sharding.reduces_in_flight = options.reduces_in_flight;
     sharding.progress_thread = contender.progress == "thread";
     contender.communicator = std::make_unique<Communicator>(mpi::duplicate(world));
+    contender.attachment =
+        std::make_unique<nccl::Attachment>(train::attach_backend(*contender.communicator, options.backend));
     contender.model =
         std::make_unique<ShardedModel>(*contender.communicator, spec, make_plan(spec, world.size()), sharding);
     contenders.push_back(std::move(contender));
   }
+  if (world.rank() == 0) log_line(contenders.front().attachment->description());
   for (std::int64_t round = 0; round <= options.rounds; ++round) {  // the first one announces and warms up
     for (Contender& contender : contenders)
       run_round(world, contender, options, round > 0);

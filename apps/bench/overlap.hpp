@@ -4,6 +4,8 @@
 
 #include <matrixfsdp/comm/session.hpp>
 
+#include "apps/train/backend.hpp"
+
 namespace matrixfsdp::bench {
 
 /// `mfsdp-bench overlap`: whole steps of a model of equal units whose computation is a timed wait, so that what is
@@ -15,6 +17,7 @@ struct OverlapOptions {
   double poll_milliseconds = 2;                  ///< between two tests of a rank without a progress thread
   std::int64_t prefetch = 1;
   std::int64_t reduces_in_flight = 1;
+  train::Backend backend = train::Backend::automatic;
   std::int64_t rounds = 5;
   bool json = false;
 };

@@ -6,6 +6,8 @@
 
 #include <matrixfsdp/comm/session.hpp>
 
+#include "apps/train/backend.hpp"
+
 namespace matrixfsdp::bench {
 
 /// `mfsdp-bench train-step`: whole training steps of each strategy, interleaved, beside the rate of sgemm in the same
@@ -18,6 +20,7 @@ struct TrainStepOptions {
   std::string optimizer = "muon";
   std::vector<std::string> strategies = {"matrix-fsdp"};
   bool recompute = false;
+  train::Backend backend = train::Backend::automatic;
   std::int64_t rounds = 5;
   int threads = 1;
   bool json = false;

@@ -133,6 +133,10 @@ void add_parallel_options(OptionReader& reader, Options& options, std::int64_t& 
   reader.choice("--strategy", strategies, "matrix-fsdp", choices);
   reader.text("--planner", "role, scope, cost, balanced", "balanced",
               [&options](const std::string& value) { options.planner.policy = parse_policy(value); });
+  reader.text("--backend",
+              "What carries units' segments. nccl: grouped sends on each rank's device, an error where that cannot be; "
+              "mpi; auto: nccl where this build has it and every rank has a device of its own, else mpi",
+              "auto", [&options](const std::string& value) { options.backend = parse_backend(value); });
   reader.text("--collective",
               "How units are unsharded: direct, chain, scatter, tree, hierarchical, padded, allgatherv; auto: what a "
               "calibration of a few seconds predicts to be the fastest, for each unit, and for its reduction",

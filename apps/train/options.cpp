@@ -83,6 +83,7 @@ nlohmann::json to_json(const Options& options) {
       {"prefetch", options.sharding.prefetch},
       {"reduces_in_flight", options.sharding.reduces_in_flight},
       {"progress", options.sharding.progress_thread ? "thread" : "poll"},
+      {"backend", name_of(options.backend)},
       {"collective", options.automatic_collectives ? "auto" : name_of(options.sharding.collective)},
       {"accumulate", options.sharding.accumulation == Accumulation::chunks ? "chunks" : "unsharded"},
       {"param_dtype", name_of(options.sharding.policies.all.param_dtype)},

@@ -13,6 +13,8 @@
 #include <matrixfsdp/plan/strategy.hpp>
 #include <matrixfsdp/plan/transformer.hpp>
 
+#include "apps/train/backend.hpp"
+
 namespace matrixfsdp::train {
 
 /// Everything a run is told. Defaults are those of --help.
@@ -27,8 +29,9 @@ struct Options {
   StrategyKind strategy = StrategyKind::matrix_fsdp;
   PlannerOptions planner;
   ShardedModelOptions sharding;
-  bool automatic_collectives = false;  ///< the model's choice for each unit, instead of sharding.collective
-  std::string collective_profile;      ///< file of the calibration; empty: none is kept
+  Backend backend = Backend::automatic;  ///< carries units' segments
+  bool automatic_collectives = false;    ///< the model's choice for each unit, instead of sharding.collective
+  std::string collective_profile;        ///< file of the calibration; empty: none is kept
 
   RoutingOptions optimizer;
   Schedule schedule;

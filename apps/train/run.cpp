@@ -79,6 +79,7 @@ class Run {
     plan_report_ = report(trainer_.replica().model.spec(), trainer_.replica().model.plan(), memory);
     if (!speaks_) return;
     log_line(session_.description());
+    log_line(trainer_.backend());
     log_line(fmt::format("{} parameters, {} matrices; {} training and {} validation tokens",
                          element_count(trainer_.replica().model.spec()), matrix_count(trainer_.replica().model.spec()),
                          data_.training_tokens(), data_.validation_tokens()));
@@ -171,6 +172,7 @@ class Run {
     summary_.prompt = text_of(prompt_tokens(), data_.is_text());
     summary_.unigram_entropy = data_.unigram_entropy();
     summary_.verified = options_.verify;
+    summary_.backend = trainer_.backend();
     summary_.parameters = element_count(trainer_.replica().model.spec());
     summary_.world_size = communicator_.size();
     summary_.shard_size = trainer_.replica().model.plan().world_size;

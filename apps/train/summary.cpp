@@ -52,6 +52,7 @@ std::string to_text(const Summary& s, const Options& options) {
              fmt::format("per step: unshard {}, reduce {}, norm {}", bytes_text(s.bytes_per_step[Purpose::unshard]),
                          bytes_text(s.bytes_per_step[Purpose::reduce]), bytes_text(s.bytes_per_step[Purpose::clip])));
   }
+  text += line("backend", s.backend);
   text +=
       line("memory per rank",
            fmt::format("{} of weights, gradients and state; full replication needs {} ({:.3f} of that; 1/{} is {:.3f})",
@@ -95,6 +96,7 @@ nlohmann::json to_json(const Summary& s) {
       {"world_size", s.world_size},
       {"shard_size", s.shard_size},
       {"spare_ranks", s.spare_ranks},
+      {"backend", s.backend},
       {"owned_bytes", s.owned_bytes},
       {"peak_bytes", s.peak_bytes},
       {"activation_bytes", s.activation_bytes},

@@ -31,6 +31,7 @@ struct Summary {
   std::int64_t predicted_window_bytes = 0;
   std::int64_t replicated_bytes = 0;  ///< weights, gradients and state on every rank without sharding
   int spare_ranks = 0;
+  std::string backend;    ///< what carried the segments, and why
   bool verified = false;  ///< --verify compared everything
   std::string prompt;
   std::string sample;

@@ -33,6 +33,7 @@ Trainer::Trainer(Communicator& communicator, const Options& options, const Data&
     collectives_.topology = mpi::topology_of(communicator);
     collectives_.profile = collective_profile(communicator, collectives_.topology, options_.collective_profile);
   }
+  attachment_.emplace(attach_backend(communicator, options_.backend));  // after the calibration, which is of MPI
   replica_ = make_replica(communicator, options_, collectives_.units);
   if (options_.verify) {
     reference_communicator_ = std::make_unique<Communicator>(mpi::duplicate(communicator));

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,8 @@ namespace matrixfsdp::train {
 /// The training loop's body: every rank calls the same functions in the same order.
 class Trainer {
  public:
-  /// Plans, shards and initialises; with Options::verify a replicated copy too, on a communicator of its own.
+  /// Plans, shards and initialises; with Options::verify a replicated copy too, on a communicator of its own, which
+  /// stays with MPI. Throws InputError, agreed by all ranks, where Options::backend cannot be had.
   Trainer(Communicator& communicator, const Options& options, const Data& data);
 
   /// One optimizer step; figures are the job's. A step whose gradient or loss is not finite is skipped on all ranks
@@ -39,6 +41,8 @@ class Trainer {
   [[nodiscard]] Replica& replica() { return *replica_; }
   /// What was chosen for each unit, and from which figures; empty unless Options::automatic_collectives.
   [[nodiscard]] const AutomaticCollectives& collectives() const { return collectives_; }
+  /// "segments by NCCL 2.28.9", or why MPI carries them.
+  [[nodiscard]] const std::string& backend() const { return attachment_->description(); }
   [[nodiscard]] Communicator& communicator() { return communicator_; }
   [[nodiscard]] const Options& options() const { return options_; }
 
@@ -53,6 +57,7 @@ class Trainer {
   Options options_;
   const Data& data_;
   AutomaticCollectives collectives_;
+  std::optional<nccl::Attachment> attachment_;  // outlives the replica, whose units travel by it
   std::unique_ptr<Replica> replica_;
   std::unique_ptr<Communicator> reference_communicator_;  // of --verify
   std::unique_ptr<Replica> reference_;

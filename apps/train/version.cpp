@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <matrixfsdp/comm/mpi.hpp>
+#include <matrixfsdp/comm/nccl.hpp>
 #include <matrixfsdp/core/version.hpp>
 #include <matrixfsdp/linalg/blas.hpp>
 #include <matrixfsdp/schema/description.hpp>
@@ -11,9 +12,10 @@
 namespace matrixfsdp::train {
 
 std::string version_text() {
-  return fmt::format("MatrixFSDP {}\nKokkos {}.{}.{} ({})\n{}\n{}\n{}\nNCCL: not built in", version(),
-                     KOKKOS_VERSION / 10000, KOKKOS_VERSION / 100 % 100, KOKKOS_VERSION % 100, ExecutionSpace::name(),
-                     mpi::library_description(), io::hdf5_description(), linalg::blas_description());
+  return fmt::format("MatrixFSDP {}\nKokkos {}.{}.{} ({})\n{}\n{}\n{}\n{}", version(), KOKKOS_VERSION / 10000,
+                     KOKKOS_VERSION / 100 % 100, KOKKOS_VERSION % 100, ExecutionSpace::name(),
+                     mpi::library_description(), io::hdf5_description(), linalg::blas_description(),
+                     nccl::library_description());
 }
 
 }  // namespace matrixfsdp::train

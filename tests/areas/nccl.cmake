@@ -23,13 +23,27 @@ else()
   endforeach()
   target_sources(test_nccl PRIVATE $<TARGET_OBJECTS:nccl_backend_objects> ${double_sources})
   target_include_directories(test_nccl PRIVATE "${PROJECT_SOURCE_DIR}/src")
+
+  if(MATRIXFSDP_BUILD_APPS) # the programs with the double in NCCL's place, for tests/tools/nccl_programs.cpp
+    find_package(CLI11 REQUIRED) # apps/ has found it for itself
+    foreach(program IN ITEMS train bench)
+      file(GLOB program_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/apps/${program}/*.cpp")
+      if(program STREQUAL "train")
+        set(program_sources "${PROJECT_SOURCE_DIR}/apps/train/main.cpp")
+      endif()
+      matrixfsdp_add_program(mfsdp-${program}-nccl-double
+        SOURCES ${program_sources} ${double_sources} $<TARGET_OBJECTS:nccl_backend_objects>
+        LINK matrixfsdp_train matrixfsdp_comm NCCL::headers CLI11::CLI11)
+      target_include_directories(mfsdp-${program}-nccl-double PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
+    endforeach()
+  endif()
 endif()
 
 if(NOT NCCL_FOUND)
   message(STATUS "Tests: gpu.nccl.* are absent: the libraries nccl and cudart were not found (NCCL_ROOT, CUDA_HOME)")
   return()
 endif()
-add_executable(test_nccl_gpu mpi/nccl_backend.cpp support/mpi_main.cpp $<TARGET_OBJECTS:nccl_backend_objects>)
+add_executable(test_nccl_gpu mpi/nccl_backend.cpp mpi/nccl_wire.cpp support/mpi_main.cpp $<TARGET_OBJECTS:nccl_backend_objects>)
 matrixfsdp_compile_options(test_nccl_gpu)
 target_include_directories(test_nccl_gpu PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/src")
 target_link_libraries(test_nccl_gpu PRIVATE matrixfsdp_comm NCCL::nccl GTest::gtest fmt::fmt)

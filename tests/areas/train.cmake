@@ -11,6 +11,16 @@ if(MATRIXFSDP_BUILD_APPS)
     MATRIXFSDP_TEST_FOLDER="${CMAKE_CURRENT_BINARY_DIR}/train")
   target_link_libraries(test_train PRIVATE matrixfsdp_core nlohmann_json::nlohmann_json fmt::fmt GTest::gtest_main)
   add_dependencies(test_train mfsdp-train mfsdp-bench mfsdp-plan pmpi_bytes)
+  if(NOT MATRIXFSDP_ENABLE_NCCL)
+    target_compile_definitions(test_train PRIVATE MATRIXFSDP_WITHOUT_NCCL)
+  endif()
+  if(TARGET mfsdp-train-nccl-double) # areas/nccl.cmake
+    target_sources(test_train PRIVATE tools/nccl_programs.cpp)
+    target_compile_definitions(test_train PRIVATE
+      MATRIXFSDP_TRAIN_NCCL_DOUBLE="$<TARGET_FILE:mfsdp-train-nccl-double>"
+      MATRIXFSDP_BENCH_NCCL_DOUBLE="$<TARGET_FILE:mfsdp-bench-nccl-double>")
+    add_dependencies(test_train mfsdp-train-nccl-double mfsdp-bench-nccl-double)
+  endif()
   gtest_discover_tests(test_train TEST_PREFIX "tools." DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 600 PROCESSORS 2)
 
   matrixfsdp_add_mpi_tests(verify RANKS 1 3 LINK matrixfsdp_train)

@@ -95,6 +95,12 @@ const std::vector<BadInput>& bad_inputs() {
       {"profile_nowhere",
        {"--data", "FOLDER/text", "--collective", "auto", "--collective-profile", "FOLDER/no/such/file"},
        {"--collective-profile", "no/such/file", "opened"}},
+#ifdef MATRIXFSDP_WITHOUT_NCCL
+      {"nccl_not_built_in",
+       {"--data", "FOLDER/text", "--backend", "nccl"},
+       {"--backend 'nccl'", "no NCCL", "MATRIXFSDP_ENABLE_NCCL", "auto or mpi"}},
+#endif
+      {"unknown_backend", {"--data", "FOLDER/text", "--backend", "gloo"}, {"--backend", "gloo", "auto, mpi, nccl"}},
       {"unknown_model", {"--data", "FOLDER/text", "--model", "gpt9"}, {"gpt9", "gpt2"}},
       {"not_a_number", {"--data", "FOLDER/text", "--steps", "many"}, {"--steps", "many", "integer"}},
       {"zero", {"--data", "FOLDER/text", "--steps", "0"}, {"--steps", "0", "at least 1"}},

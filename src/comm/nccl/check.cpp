@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <matrixfsdp/comm/nccl.hpp>
 #include <matrixfsdp/core/error.hpp>
 
 namespace matrixfsdp::nccl {
@@ -25,7 +26,10 @@ void check(ncclResult_t code, const char* call, ncclComm_t comm) {
 std::string library_description() {
   int version = 0;
   check(ncclGetVersion(&version), "ncclGetVersion", nullptr);
-  return fmt::format("NCCL {}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+  int runtime = 0;
+  check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
+  return fmt::format("NCCL {}.{}.{}, CUDA {}.{}", version / 10000, version / 100 % 100, version % 100, runtime / 1000,
+                     runtime / 10 % 100);
 }
 
 }  // namespace matrixfsdp::nccl

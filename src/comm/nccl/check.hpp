@@ -1,7 +1,5 @@
 #pragma once
 
-#include <string>
-
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
@@ -13,8 +11,5 @@ void check(cudaError_t code, const char* call);
 /// Throws CommunicationError with NCCL's own texts unless `code` is ncclSuccess, or ncclInProgress: what a call on a
 /// non-blocking communicator says while NCCL goes on in the background. `comm` may be null.
 void check(ncclResult_t code, const char* call, ncclComm_t comm);
-
-/// "NCCL 2.28.9": the library that this process runs with.
-std::string library_description();
 
 }  // namespace matrixfsdp::nccl

@@ -13,6 +13,7 @@
 /// refused with an error code, and told by take_misuses().
 ///
 /// Chance comes from MATRIXFSDP_NCCL_DOUBLE_SEED; where it is not set each process draws a seed and prints it.
+/// MATRIXFSDP_NCCL_DOUBLE_ONE_DEVICE gives a whole program Faults::one_device.
 namespace matrixfsdp::nccl_double {
 
 /// What a test makes go wrong; the default is nothing.

@@ -46,6 +46,11 @@ cudaError_t open_for(CUstream_st* stream, const char* call) {
 
 }  // namespace
 
+cudaError_t cudaRuntimeGetVersion(int* version) {
+  *version = CUDART_VERSION;
+  return cudaSuccess;
+}
+
 cudaError_t cudaGetDevice(int* index) {
   *index = 0;
   return device().faults.no_device ? cudaErrorNoDevice : cudaSuccess;

@@ -19,6 +19,7 @@ std::uint64_t seed() {
 }  // namespace
 
 Device::Device() : chance(seed()) {
+  faults.one_device = std::getenv("MATRIXFSDP_NCCL_DOUBLE_ONE_DEVICE") != nullptr;
   streams.push_back(std::make_unique<CUstream_st>());
 }
 
