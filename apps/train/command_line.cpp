@@ -126,8 +126,10 @@ void add_parallel_options(OptionReader& reader, Options& options, std::int64_t& 
   reader.choice("--strategy", "matrix-fsdp: owner-shaped ZeRO-3; ddp: everything on every rank", "matrix-fsdp",
                 {{"matrix-fsdp", [&options] { options.strategy = Strategy::matrix_fsdp; }},
                  {"ddp", [&options] { options.strategy = Strategy::ddp; }}});
-  reader.text("--planner", "role, scope, cost, balanced", "balanced",
+  reader.text("--planner", "role, scope, cost, balanced, profile (measured times: --profile)", "balanced",
               [&options](const std::string& value) { options.planner.policy = parse_policy(value); });
+  reader.text("--profile", "Metrics file of a run of this model: what its matrices took on each rank", "",
+              [&options](const std::string& value) { options.planner_profile = value; });
   reader.text("--collective",
               "How units are unsharded: direct, chain, scatter, tree, hierarchical, padded, allgatherv; auto: what a "
               "calibration of a few seconds predicts to be the fastest, for each unit, and for its reduction",

@@ -42,7 +42,7 @@ struct UnitPlan {
 
 /// All segments of all units for one world size.
 struct Plan {
-  std::string planner;  ///< policy that made it: "role", "scope", "cost", "balanced", or "replicated"
+  std::string planner;  ///< policy that made it: "role", "scope", "cost", "balanced", "profile", or "replicated"
   int world_size = 1;
   bool replicated = false;  ///< every rank holds everything (ddp): intervals are then those of the fold's chunks only
   std::vector<UnitPlan> units;  ///< same order as ModelSpec::units
