@@ -4,13 +4,15 @@
 #include <cmath>
 #include <type_traits>
 
+#include <matrixfsdp/plan/cost.hpp>
+
 #include "orthogonalize/entries.hpp"
 
 namespace matrixfsdp::detail {
 namespace {
 
 // A block is a run of whole rows, or a piece of one long row, of about this many entries.
-constexpr std::int64_t block_entries = 4096;
+constexpr std::int64_t block_entries = square_sum_entries;
 constexpr int lane_count = 8;
 
 struct BlockGrid {
@@ -107,7 +109,7 @@ struct ZeroEntry {
 }  // namespace
 
 std::int64_t measure_scratch(std::int64_t rows, std::int64_t cols) {
-  return block_grid(rows, cols).blocks;
+  return square_sum_blocks(rows, cols);
 }
 
 template <class T>

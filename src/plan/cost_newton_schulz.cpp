@@ -72,4 +72,25 @@ std::int64_t newton_schulz_flops(std::int64_t rows, std::int64_t cols, int steps
   return static_cast<std::int64_t>(flops);
 }
 
+std::int64_t square_sum_blocks(std::int64_t rows, std::int64_t cols) {
+  if (rows <= 0 || cols <= 0) return 0;
+  const std::int64_t rows_per_block = std::max<std::int64_t>(1, square_sum_entries / cols);
+  const std::int64_t cols_per_block = std::min(cols, square_sum_entries);
+  const std::int64_t blocks_per_row = (cols + cols_per_block - 1) / cols_per_block;
+  return (rows + rows_per_block - 1) / rows_per_block * blocks_per_row;
+}
+
+void NewtonSchulzScratch::include(const NewtonSchulzScratch& other) {
+  iterate = std::max(iterate, other.iterate);
+  products = std::max(products, other.products);
+  sums = std::max(sums, other.sums);
+}
+
+NewtonSchulzScratch newton_schulz_scratch(std::int64_t rows, std::int64_t cols, NewtonSchulzAlgorithm algorithm,
+                                          int steps) {
+  const std::int64_t small = std::min(rows, cols);
+  const std::int64_t count = resolve(algorithm, rows, cols, steps) == NewtonSchulzAlgorithm::standard ? 2 : 4;
+  return {rows * cols, count * small * small, square_sum_blocks(rows, cols)};
+}
+
 }  // namespace matrixfsdp

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <matrixfsdp/plan/row_shards.hpp>
+
 namespace matrixfsdp::detail {
 namespace {
 
@@ -101,6 +103,28 @@ MatrixShard build_replicated(const UnitSpec& unit, int world_size, bool gradient
   return builder.finish();
 }
 
+MatrixShard build_rows(const UnitSpec& unit, int world_size, bool gradients) {
+  ShardBuilder builder(unit, world_size, gradients);
+  for (int rank = 0; rank < world_size; ++rank) {
+    for (std::size_t p = 0; p < unit.parameters.size(); ++p) {
+      for (const RowBlock& block : row_blocks(unit.parameters[p])) {
+        const Interval elements = row_elements(block, rank, world_size);
+        if (!elements.empty()) builder.append(p, elements, rank);
+      }
+    }
+  }
+  builder.close_owned();
+  builder.close_tails();
+  MatrixShard shard = builder.finish();
+  std::int64_t offset = 0;
+  for (std::size_t p = 0; p < unit.parameters.size(); ++p) {
+    if (!builder.holds(p)) continue;
+    shard.parameter_offsets[p] = offset;
+    offset += element_count(unit.parameters[p].shape);
+  }
+  return shard;
+}
+
 }  // namespace
 
 UnitPlan lay_out(const UnitSpec& unit, UnitAssignment assignment, int world_size) {
@@ -118,6 +142,14 @@ UnitPlan lay_out_replicated(const UnitSpec& unit, int world_size) {
   UnitPlan plan;
   plan.weights = build_replicated(unit, world_size, false);
   plan.gradients = build_replicated(unit, world_size, true);
+  return plan;
+}
+
+UnitPlan lay_out_rows(const UnitSpec& unit, int world_size) {
+  UnitPlan plan;
+  plan.weights = build_rows(unit, world_size, false);
+  plan.gradients = build_rows(unit, world_size, true);
+  plan.gamma = gamma_of(plan.weights, world_size);
   return plan;
 }
 

@@ -29,4 +29,10 @@ UnitPlan lay_out(const UnitSpec& unit, UnitAssignment assignment, int world_size
 /// The unit's buffers in parameter order, with the fold's chunks as intervals.
 UnitPlan lay_out_replicated(const UnitSpec& unit, int world_size);
 
+/// The unit's buffers by rank and then by parameter, every parameter cut by rows (see row_shards.hpp).
+UnitPlan lay_out_rows(const UnitSpec& unit, int world_size);
+
+/// Throws ContractError, which names the first segment that differs, unless `plan` is lay_out_rows of the unit.
+void validate_rows(const UnitSpec& unit, const UnitPlan& plan, int world_size);
+
 }  // namespace matrixfsdp::detail

@@ -9,6 +9,8 @@ int Plan::owner(std::size_t unit, std::size_t parameter) const {
   if (unit >= units.size()) throw ContractError(fmt::format("owner in unit {} of {}", unit, units.size()));
   if (replicated)
     throw ContractError("owner in a replicated plan: expected a sharded one, every rank holds everything");
+  if (row_shards)
+    throw ContractError("owner in a plan of row shards: expected whole matrices, every rank has some rows");
   const MatrixShard& weights = units[unit].weights;
   for (const Segment& segment : weights.segments) {
     if (segment.parameter != parameter) continue;

@@ -30,6 +30,7 @@ std::uint64_t hash_of(const Plan& plan) {
   detail::Fingerprint hash;
   hash.add(std::int64_t{plan.world_size});
   hash.add(std::int64_t{plan.replicated});
+  hash.add(std::int64_t{plan.row_shards});
   hash.add_size(plan.units.size());
   for (const UnitPlan& unit : plan.units) {
     add(hash, unit.weights);

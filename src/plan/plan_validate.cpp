@@ -5,6 +5,8 @@
 #include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/plan/plan.hpp>
 
+#include "plan/layout.hpp"
+
 namespace matrixfsdp {
 namespace {
 
@@ -168,6 +170,10 @@ void validate(const ModelSpec& model, const Plan& plan) {
         fmt::format("plan of {} units, expected the model's {}", plan.units.size(), model.units.size()));
   }
   for (std::size_t u = 0; u < model.units.size(); ++u) {
+    if (plan.row_shards) {
+      detail::validate_rows(model.units[u], plan.units[u], plan.world_size);
+      continue;
+    }
     ShardCheck(model.units[u], plan, plan.units[u].weights, false).run();
     ShardCheck(model.units[u], plan, plan.units[u].gradients, true).run();
     if (!plan.replicated) check_same_segments(model.units[u], plan.units[u]);

@@ -5,6 +5,7 @@
 
 #include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/plan/planner.hpp>
+#include <matrixfsdp/plan/row_shards.hpp>
 
 #include "plan/layout.hpp"
 #include "plan/policies.hpp"
@@ -167,6 +168,15 @@ Plan make_replicated_plan(const ModelSpec& model, int world_size) {
   plan.replicated = true;
   for (const UnitSpec& unit : model.units)
     plan.units.push_back(detail::lay_out_replicated(unit, world_size));
+  validate(model, plan);
+  return plan;
+}
+
+Plan make_row_plan(const ModelSpec& model, int world_size) {
+  Plan plan = empty_plan(model, world_size, "rows");
+  plan.row_shards = true;
+  for (const UnitSpec& unit : model.units)
+    plan.units.push_back(detail::lay_out_rows(unit, world_size));
   validate(model, plan);
   return plan;
 }

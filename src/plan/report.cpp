@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -10,6 +11,8 @@
 
 namespace matrixfsdp {
 namespace {
+
+constexpr std::int64_t element_bytes = 4;
 
 /// Maximum over mean; 1 where there is nothing.
 double imbalance(const std::vector<RankLoad>& ranks, std::int64_t RankLoad::*figure) {
@@ -28,7 +31,14 @@ double lower_bound(std::int64_t total, std::int64_t largest, int world_size) {
   return std::max(1.0, static_cast<double>(largest) * world_size / static_cast<double>(total));
 }
 
+/// `flops` times elements / of.
+std::int64_t flops_of_part(std::int64_t flops, std::int64_t elements, std::int64_t of) {
+  if (elements == of) return flops;
+  return std::llround(static_cast<double>(flops) * (static_cast<double>(elements) / static_cast<double>(of)));
+}
+
 /// What each rank holds of one parameter list, segment by segment.
+/// Work on a part of a matrix counts in proportion.
 void add_segments(const UnitSpec& unit, const MatrixShard& weights, const OptimizerCost& cost,
                   std::vector<RankLoad>& ranks) {
   for (const Segment& segment : weights.segments) {
@@ -36,13 +46,21 @@ void add_segments(const UnitSpec& unit, const MatrixShard& weights, const Optimi
     RankLoad& rank = ranks[static_cast<std::size_t>(segment.rank)];
     rank.owned_bytes += segment.elements.size() * resident_bytes_per_element(parameter, cost);
     if (kind_of(parameter) == ParameterKind::matrix) {
-      rank.flops += step_flops(parameter, cost);
+      rank.flops += flops_of_part(step_flops(parameter, cost), segment.elements.size(), element_count(parameter.shape));
       ++rank.matrices;
     } else {
       // A tail's work is the same for each of its elements.
       rank.flops += step_flops(parameter, cost) / element_count(parameter.shape) * segment.elements.size();
     }
   }
+}
+
+/// Weights of others that stay on `rank` with resident weights.
+std::int64_t other_weight_bytes(const Plan& plan, int rank) {
+  std::int64_t elements = 0;
+  for (const UnitPlan& unit : plan.units)
+    elements += unit.weights.size - unit.weights.shard_size(rank);
+  return element_bytes * elements;
 }
 
 }  // namespace
@@ -70,6 +88,7 @@ PlanReport report(const ModelSpec& model, const Plan& plan, const MemoryOptions&
   for (int rank = 0; rank < plan.world_size; ++rank) {
     RankLoad& load = result.ranks[static_cast<std::size_t>(rank)];
     load.rank = rank;
+    if (options.resident_weights && !plan.replicated) load.owned_bytes += other_weight_bytes(plan, rank);
     load.window_bytes = window[static_cast<std::size_t>(rank)];
     if (plan.replicated) {
       load.owned_bytes = workload.total.bytes;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <matrixfsdp/plan/collective.hpp>
+#include <matrixfsdp/plan/row_shards.hpp>
 
 namespace matrixfsdp::detail {
 namespace {
@@ -43,11 +44,12 @@ std::vector<std::int64_t> window_bytes(const ModelSpec& model, const Plan& plan,
   Extent kept_gradients;
   const std::vector<UnitPolicy> policies = resolve(options.policies, model, plan.world_size);
   const bool whole = plan.world_size == 1 || plan.replicated;
+  const bool rows = plan.row_shards && !whole;
   std::vector<Sums> sums(static_cast<std::size_t>(plan.world_size));
   std::vector<std::int64_t> held(sums.size(), 0);  // from forward to backward, besides shards
   for (std::size_t u = 0; u < plan.units.size(); ++u) {
     const bool keep = model.units[u].keep;
-    if (!whole || policies[u].param_dtype != DType::float32)
+    if ((!whole && !options.resident_weights) || policies[u].param_dtype != DType::float32)
       (keep || policies[u].reshard_to == 1 ? kept_weights : weights).add(plan.units[u].weights.size);
     (keep ? kept_gradients : gradients).add(plan.units[u].gradients.size);
     const UnitAlgorithms algorithms = options.collectives.empty() ? UnitAlgorithms{} : options.collectives[u];
@@ -62,11 +64,17 @@ std::vector<std::int64_t> window_bytes(const ModelSpec& model, const Plan& plan,
                 .size();
     }
   }
-  std::int64_t elements = kept_weights.sum + std::min(options.prefetch + 1, weights.count) * weights.largest;
   const std::int64_t in_flight = plan.world_size * options.replicas > 1 ? options.reduces_in_flight : 0;
-  const std::int64_t buffers = std::min(in_flight + 1, gradients.count);
-  elements += kept_gradients.sum + (options.unsharded_accumulation ? gradients.sum : buffers * gradients.largest);
   const std::int64_t reduces = std::max<std::int64_t>(1, in_flight);
+  // What is copied out, and in, needs one buffer of each kind; what travels the others.
+  const std::int64_t slots = std::min<std::int64_t>(rows ? 1 : options.prefetch + 1, weights.count);
+  const std::int64_t buffers = std::min<std::int64_t>(rows ? 1 : in_flight + 1, gradients.count);
+  std::int64_t elements = kept_weights.sum + slots * weights.largest;
+  elements += kept_gradients.sum + (options.unsharded_accumulation ? gradients.sum : buffers * gradients.largest);
+  if (rows) {
+    elements += landing_slots(options.prefetch, plan.units.size()) * std::max(weights.largest, kept_weights.largest);
+    elements += reduces * std::max(gradients.largest, kept_gradients.largest);
+  }
   const bool keep_sums = options.passes > 1 && !options.unsharded_accumulation;
   std::vector<std::int64_t> bytes;
   bytes.reserve(sums.size());

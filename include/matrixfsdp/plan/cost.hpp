@@ -26,6 +26,24 @@ NewtonSchulzAlgorithm resolve(NewtonSchulzAlgorithm algorithm, std::int64_t rows
 /// matrix. Throws ContractError for negative extents or less than one step, InputError beyond 2^62.
 std::int64_t newton_schulz_flops(std::int64_t rows, std::int64_t cols, int steps, NewtonSchulzAlgorithm algorithm);
 
+/// Entries of a block over which squares of a matrix are summed, in whole rows or pieces of one row.
+inline constexpr std::int64_t square_sum_entries = 4096;
+
+/// Number of those blocks; 0 for an empty matrix.
+std::int64_t square_sum_blocks(std::int64_t rows, std::int64_t cols);
+
+/// Elements of scratch of `orthogonalize`; its workspace has the most of each over the matrices it was used for.
+struct NewtonSchulzScratch {
+  std::int64_t iterate = 0;   ///< float: m x n
+  std::int64_t products = 0;  ///< float: two (standard) or four m x m, m the smaller extent
+  std::int64_t sums = 0;      ///< double: square_sum_blocks
+
+  void include(const NewtonSchulzScratch& other);
+  [[nodiscard]] std::int64_t bytes() const { return 4 * (iterate + products) + 8 * sums; }
+};
+NewtonSchulzScratch newton_schulz_scratch(std::int64_t rows, std::int64_t cols, NewtonSchulzAlgorithm algorithm,
+                                          int steps);
+
 /// What an optimizer costs its owner, for the planner and the memory prediction.
 struct OptimizerCost {
   NewtonSchulzAlgorithm algorithm = NewtonSchulzAlgorithm::automatic;

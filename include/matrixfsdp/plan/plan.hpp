@@ -19,7 +19,10 @@ struct Segment {
 };
 
 /// Where the elements of one unit live. The flat buffer is the owner region, ordered by owning rank, then the tail
-/// region: at most two intervals per rank. Every parameter is contiguous in the buffer.
+/// region: at most two intervals per rank. Every parameter is contiguous in the buffer. With row shards
+/// (Plan::row_shards) the buffer that travels is by rank, and within a rank by parameter: `segments`, `owned` and their
+/// offsets are those of that buffer, parameter_offsets those of a second one, in parameter order, into which it is
+/// copied out.
 struct MatrixShard {
   std::int64_t size = 0;                        ///< elements of the flat buffer
   std::vector<Segment> segments;                ///< by offset; they cover the buffer without gaps or overlap
@@ -42,13 +45,15 @@ struct UnitPlan {
 
 /// All segments of all units for one world size.
 struct Plan {
-  std::string planner;  ///< policy that made it: "role", "scope", "cost", "balanced", "profile", or "replicated"
+  /// Policy that made it: "role", "scope", "cost", "balanced", "profile", "rows" or "replicated".
+  std::string planner;
   int world_size = 1;
   bool replicated = false;  ///< every rank holds everything (ddp): intervals are then those of the fold's chunks only
+  bool row_shards = false;  ///< every parameter is cut by rows (fsdp2; see row_shards.hpp)
   std::vector<UnitPlan> units;  ///< same order as ModelSpec::units
 
   /// Owner of a matrix parameter. Throws ContractError for a tail, for indices that the plan does not have, and for a
-  /// replicated plan.
+  /// replicated plan or one of row shards.
   [[nodiscard]] int owner(std::size_t unit, std::size_t parameter) const;
 };
 
@@ -60,12 +65,13 @@ Interval fold_chunk(std::int64_t size, int rank, int world_size);
 /// over ranks only at multiples of it, so that no block has two owners.
 inline constexpr std::int64_t norm_block = 4096;
 
-/// Throws ContractError unless every element of every parameter has exactly one owner, matrices are whole, intervals
-/// are in bounds and ordered. Called by the planner on what it made, and by the runtime on what it is given.
+/// Throws ContractError unless every element of every parameter has exactly one owner, matrices are whole (unless the
+/// plan has row shards), intervals are in bounds and ordered. Called by the planner on what it made, and by the runtime
+/// on what it is given.
 void validate(const ModelSpec& model, const Plan& plan);
 
-/// Fingerprint of where every element lives, compared across ranks at start: W, replicated or not, all segments,
-/// offsets and intervals. Planner and gamma are not part of it.
+/// Fingerprint of where every element lives, compared across ranks at start: W, replicated, row shards or not, all
+/// segments, offsets and intervals. Planner and gamma are not part of it.
 std::uint64_t hash_of(const Plan& plan);
 
 }  // namespace matrixfsdp

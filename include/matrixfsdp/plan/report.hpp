@@ -21,6 +21,7 @@ struct MemoryOptions {
   UnitPolicies policies;  ///< bfloat16 halves the reduce's staging, and needs storage even where weights are resident
   OptimizerCost optimizer;
   std::vector<UnitAlgorithms> collectives;  ///< per unit; empty: reduce by scatter
+  bool resident_weights = false;            ///< all weights stay on every rank (zero1-owner)
 };
 
 struct RankLoad {

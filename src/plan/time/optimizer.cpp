@@ -72,13 +72,17 @@ class Traffic {
 
   /// fsdp2-alltoall: each matrix to one rank, and back.
   [[nodiscard]] double there_and_back() const {
-    std::vector<double> elements(static_cast<std::size_t>(world_size_), 0.0);
-    const std::vector<int> ranks = orthogonalizing_ranks(model_, world_size_, cost_);
-    std::size_t next = 0;
+    std::vector<double> sizes;
     each_matrix(model_, cost_, [&](const ParameterSpec& parameter) {
-      elements[static_cast<std::size_t>(ranks[next++])] += static_cast<double>(element_count(parameter.shape));
+      sizes.push_back(static_cast<double>(element_count(parameter.shape)));
     });
-    if (next == 0) return 0;
+    if (sizes.empty()) return 0;
+    std::vector<double> elements(static_cast<std::size_t>(world_size_), 0.0);
+    for (const auto& round : orthogonalizing_rounds(model_, world_size_, cost_)) {
+      for (std::size_t rank = 0; rank < round.size(); ++rank) {
+        if (round[rank] >= 0) elements[rank] += sizes[static_cast<std::size_t>(round[rank])];
+      }
+    }
     const double others = static_cast<double>(world_size_ - 1) / world_size_;
     return 2 * transfers_.exchange(element_bytes_ * others * *std::max_element(elements.begin(), elements.end()));
   }
