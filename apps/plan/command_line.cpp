@@ -58,9 +58,10 @@ void add_plan_options(OptionReader& reader, PlanCommand& command, Numbers& numbe
   reader.integer("--seq-len", command.sequence_length, 1, "Tokens per sequence; by default the model's")
       ->default_str("");
   reader.integer("--ranks", numbers.ranks, 1, "Ranks that share the model")->default_str("");
-  reader.integer("--nodes", numbers.nodes, 1,
-                 "Nodes that the ranks are on, as many on each; by default as many as the ranks of --machine need, or "
-                 "1")
+  reader
+      .integer("--nodes", numbers.nodes, 1,
+               "Nodes that the ranks are on, as many on each; by default as many as the ranks of --machine need, or "
+               "1")
       ->default_str("");
   reader.text("--planner", "role, scope, cost, balanced, profile (measured times: --profile)", "balanced",
               [&command](const std::string& value) { command.planner.policy = parse_policy(value); });
@@ -76,7 +77,7 @@ void add_plan_options(OptionReader& reader, PlanCommand& command, Numbers& numbe
 
 void add_machine_options(OptionReader& reader, CLI::App& app, PlanCommand& command) {
   reader.text("--machine",
-              fmt::format("Where the step would run: {}, here (measured in about a second), or a file", 
+              fmt::format("Where the step would run: {}, here (measured in about a second), or a file",
                           fmt::join(machine_preset_names(), ", ")),
               "", [&command](const std::string& value) { command.machine = value; });
   reader.text("--write-machine", "File to write the description of --machine to", "",

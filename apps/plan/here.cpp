@@ -1,13 +1,13 @@
 #include "apps/plan/here.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <thread>
 #include <vector>
+
+#include <unistd.h>
 
 #include <matrixfsdp/linalg/blas.hpp>
 
@@ -23,8 +23,8 @@ double best_seconds(const Call& call) {
   call();
   const auto start = Clock::now();
   double best = 0;
-  for (int calls = 0; calls == 0 || std::chrono::duration<double>(Clock::now() - start).count() < seconds_of_a_measurement;
-       ++calls) {
+  for (int calls = 0;
+       calls == 0 || std::chrono::duration<double>(Clock::now() - start).count() < seconds_of_a_measurement; ++calls) {
     const auto begin = Clock::now();
     call();
     const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();

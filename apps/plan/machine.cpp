@@ -19,8 +19,8 @@ Machine named(const std::string& name) {
   try {
     return io::read_machine(name);
   } catch (const IoError& error) {
-    throw InputError(fmt::format("--machine {}; expected {}, here, or a machine's file", error.what(),
-                                 fmt::join(presets, ", ")));
+    throw InputError(
+        fmt::format("--machine {}; expected {}, here, or a machine's file", error.what(), fmt::join(presets, ", ")));
   }
 }
 
@@ -34,14 +34,16 @@ Machine machine_of(const PlanCommand& command) {
   const Machine machine = named(command.machine);
   if (command.nodes > 0) return resized(machine, command.nodes, command.ranks / command.nodes);
   if (command.ranks > machine.ranks()) {
-    throw InputError(fmt::format("--ranks {}: expected at most {}, which machine '{}' has; --nodes asks for its links "
-                                 "with other numbers",
-                                 command.ranks, machine.ranks(), machine.name));
+    throw InputError(
+        fmt::format("--ranks {}: expected at most {}, which machine '{}' has; --nodes asks for its links "
+                    "with other numbers",
+                    command.ranks, machine.ranks(), machine.name));
   }
   if (command.ranks <= machine.ranks_per_node) return resized(machine, 1, command.ranks);
   if (command.ranks % machine.ranks_per_node != 0) {
-    throw InputError(fmt::format("--ranks {}: expected a multiple of {}, the ranks of a node of machine '{}', or --nodes",
-                                 command.ranks, machine.ranks_per_node, machine.name));
+    throw InputError(
+        fmt::format("--ranks {}: expected a multiple of {}, the ranks of a node of machine '{}', or --nodes",
+                    command.ranks, machine.ranks_per_node, machine.name));
   }
   return resized(machine, command.ranks / machine.ranks_per_node, machine.ranks_per_node);
 }

@@ -42,9 +42,10 @@ void tell_difference(const PlanCommand& command, const PlanOutput& output) {
 OptimizerProfile read_planner_profile(const PlanCommand& command) {
   OptimizerProfile profile = io::read_optimizer_profile(command.planner_profile);
   if (profile.world_size != command.ranks) {
-    log_line(fmt::format("--profile '{}': measured on {} ranks, not {}: only the times of matrices are used, as if all "
-                         "ranks were equally fast",
-                         command.planner_profile, profile.world_size, command.ranks));
+    log_line(
+        fmt::format("--profile '{}': measured on {} ranks, not {}: only the times of matrices are used, as if all "
+                    "ranks were equally fast",
+                    command.planner_profile, profile.world_size, command.ranks));
   }
   return profile;
 }

@@ -53,8 +53,8 @@ Json to_json(const Machine& machine) {
           {"ranks_per_node", machine.ranks_per_node},
           {"gemm_flops_per_second", machine.gemm_flops_per_second},
           {"orthogonalize_flops_per_second", machine.orthogonalize_flops_per_second},
-          {"bytes_per_second", {{"inside", machine.inside.bytes_per_second},
-                                {"between", machine.between.bytes_per_second}}},
+          {"bytes_per_second",
+           {{"inside", machine.inside.bytes_per_second}, {"between", machine.between.bytes_per_second}}},
           {"memory_bytes", machine.memory_bytes},
           {"slow_ranks", machine.slow_ranks.size()}};
 }

@@ -59,11 +59,11 @@ std::string predictions_of(const PlanOutput& output) {
   fmt::format_to(out, "{:<16}{:>12}{:>12}{:>14}{:>12}{:>12}{:>14}{:>12}\n", "strategy", "forward ms", "backward ms",
                  "optimizer ms", "total ms", "sent MB", "optimizer MB", "memory GB");
   for (const StrategyPrediction& one : output.predictions) {
-    fmt::format_to(out, "{:<16}{:>12.4g}{:>12.4g}{:>14.4g}{:>12.4g}{:>12.4g}{:>14.4g}{:>12.4g}{}\n",
-                   name_of(one.strategy), 1e3 * one.forward_seconds, 1e3 * one.backward_seconds,
-                   1e3 * one.optimizer_seconds, 1e3 * one.total_seconds(), 1e-6 * static_cast<double>(one.bytes_per_rank),
-                   1e-6 * static_cast<double>(one.optimizer_bytes_per_rank),
-                   1e-9 * static_cast<double>(one.memory_bytes), one.fits ? "" : "  does not fit");
+    fmt::format_to(
+        out, "{:<16}{:>12.4g}{:>12.4g}{:>14.4g}{:>12.4g}{:>12.4g}{:>14.4g}{:>12.4g}{}\n", name_of(one.strategy),
+        1e3 * one.forward_seconds, 1e3 * one.backward_seconds, 1e3 * one.optimizer_seconds, 1e3 * one.total_seconds(),
+        1e-6 * static_cast<double>(one.bytes_per_rank), 1e-6 * static_cast<double>(one.optimizer_bytes_per_rank),
+        1e-9 * static_cast<double>(one.memory_bytes), one.fits ? "" : "  does not fit");
   }
   return text;
 }

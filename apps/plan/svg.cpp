@@ -62,7 +62,8 @@ class Drawing {
   [[nodiscard]] std::string finished(double width, double height) const {
     return fmt::format(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" viewBox=\"0 0 {0:.0f} {1:.0f}\" "
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" viewBox=\"0 0 {0:.0f} "
+        "{1:.0f}\" "
         "font-family=\"sans-serif\">\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n{2}</svg>\n",
         width, height, body_);
   }
@@ -147,8 +148,7 @@ class Owners {
   void draw_cell(Drawing& drawing, std::size_t row, std::size_t column, double y, double most) const {
     const Cell& one = cells_[row * columns_ + column];
     if (one.matrices == 0) return;
-    const std::string ranks =
-        range("rank", first_of(column, ranks_, columns_), first_of(column + 1, ranks_, columns_));
+    const std::string ranks = range("rank", first_of(column, ranks_, columns_), first_of(column + 1, ranks_, columns_));
     // The root makes small shares visible.
     drawing.box(left + static_cast<double>(column) * cell, y, cell - 1, cell - 1, "#1f5fa8",
                 0.15 + 0.85 * std::sqrt(one.elements / most),
@@ -197,7 +197,8 @@ double draw_predictions(Drawing& drawing, const std::vector<StrategyPrediction>&
                   fmt::format("{}: {} {:.4g} ms", name_of(one.strategy), phase.name, 1e3 * seconds));
       x += width;
     }
-    drawing.text(x + 6, y + 13, "start", fmt::format("{:.4g} ms{}", 1e3 * one.total_seconds(), one.fits ? "" : ", does not fit"));
+    drawing.text(x + 6, y + 13, "start",
+                 fmt::format("{:.4g} ms{}", 1e3 * one.total_seconds(), one.fits ? "" : ", does not fit"));
     y += bar_height + 6;
   }
   return y;

@@ -43,9 +43,8 @@ OptimizerProfile OptimizerTimes::gather(Communicator& communicator, int plan_ran
 
 OptimizerProfile optimizer_profile(Communicator& communicator, const std::string& path) {
   std::string text;
-  on_first_rank(communicator, "--profile", path, [&] {
-    text = R"({"optimizer_profile":)" + io::to_text(io::read_optimizer_profile(path)) + "}";
-  });
+  on_first_rank(communicator, "--profile", path,
+                [&] { text = R"({"optimizer_profile":)" + io::to_text(io::read_optimizer_profile(path)) + "}"; });
   const auto bytes = communicator.broadcast(Purpose::other, std::as_bytes(std::span(text)), 0, label);
   return io::parse_optimizer_profile(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()), path);
 }

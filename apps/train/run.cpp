@@ -90,9 +90,10 @@ class Run {
         plan_report_.lower_bound_flops));
     const auto& measured = trainer_.options().planner.profile;
     if (measured && measured->world_size != plan.world_size) {
-      log_line(fmt::format("--profile '{}': measured on {} ranks, not {}: only the times of matrices are used, as if "
-                           "all ranks were equally fast",
-                           options_.planner_profile, measured->world_size, plan.world_size));
+      log_line(
+          fmt::format("--profile '{}': measured on {} ranks, not {}: only the times of matrices are used, as if "
+                      "all ranks were equally fast",
+                      options_.planner_profile, measured->world_size, plan.world_size));
     }
     if (options_.automatic_collectives) {
       log_line("collectives: " + to_text(trainer_.collectives().units));

@@ -73,9 +73,10 @@ OptimizerProfile parse_optimizer_profile(const std::string& lines, const std::st
     if (value.is_object() && value.contains(key)) found = read_profile(value.at(key), place);
   }
   if (!found) {
-    throw IoError(fmt::format("'{}': {} lines without \"{}\": expected the metrics of a finished run with a matrix "
-                              "optimizer",
-                              source, number, key));
+    throw IoError(
+        fmt::format("'{}': {} lines without \"{}\": expected the metrics of a finished run with a matrix "
+                    "optimizer",
+                    source, number, key));
   }
   return *found;
 }

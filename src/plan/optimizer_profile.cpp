@@ -1,10 +1,10 @@
-#include <matrixfsdp/plan/optimizer_profile.hpp>
-
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
 
 #include <matrixfsdp/core/error.hpp>
+#include <matrixfsdp/plan/optimizer_profile.hpp>
 
 namespace matrixfsdp {
 namespace {
@@ -77,8 +77,7 @@ void validate(const OptimizerProfile& profile) {
   if (profile.measured.empty()) throw InputError("optimizer profile: 0 measurements: expected at least 1");
   for (const MeasuredWork& one : profile.measured) {
     if (one.rank < 0 || one.rank >= profile.world_size) {
-      throw InputError(
-          fmt::format("optimizer profile: rank {}: expected 0 to {}", one.rank, profile.world_size - 1));
+      throw InputError(fmt::format("optimizer profile: rank {}: expected 0 to {}", one.rank, profile.world_size - 1));
     }
     const std::int64_t least = std::min({one.work.rows, one.work.cols, one.work.parts, one.steps});
     if (least < 1) {
@@ -115,9 +114,10 @@ double measured_seconds(const MeasuredCosts& costs, const ParameterSpec& paramet
   std::string known;
   for (const auto& entry : costs.seconds)
     known += (known.empty() ? "" : ", ") + shown(entry.first);
-  throw InputError(fmt::format("optimizer profile: parameter '{}' is {}, expected a matrix like those that were "
-                               "measured: {}",
-                               parameter.name, shown(work), known));
+  throw InputError(
+      fmt::format("optimizer profile: parameter '{}' is {}, expected a matrix like those that were "
+                  "measured: {}",
+                  parameter.name, shown(work), known));
 }
 
 std::vector<double> measured_rank_seconds(const ModelSpec& model, const Plan& plan, const MeasuredCosts& costs) {

@@ -18,9 +18,8 @@ std::int64_t attention_flops(const TransformerShape& shape, std::int64_t sequenc
 std::int64_t block_product_flops(const TransformerShape& shape, std::int64_t tokens, std::int64_t sequence_length) {
   validate(shape);
   if (tokens < 0 || sequence_length < 1) {
-    throw ContractError(
-        fmt::format("product FLOPs of {} tokens in sequences of {}, expected at least 0 and at least 1", tokens,
-                    sequence_length));
+    throw ContractError(fmt::format("product FLOPs of {} tokens in sequences of {}, expected at least 0 and at least 1",
+                                    tokens, sequence_length));
   }
   const std::int64_t hidden = shape.hidden;
   const std::int64_t kv = shape.kv_heads * shape.head_dimension();

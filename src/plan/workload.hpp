@@ -69,8 +69,8 @@ struct Workload {
   std::vector<double> slowness;  ///< per rank, with a mean speed (its inverse) of 1; empty: all are equally fast
 };
 
-/// `packed_tails`: tails are placed whole, so the largest one counts in the lower bound. `measured`: seconds of matrices
-/// for FLOPs (those of tails then count nothing), and the ranks' speeds if they are those of world_size.
+/// `packed_tails`: tails are placed whole, so the largest one counts in the lower bound. `measured`: seconds of
+/// matrices for FLOPs (those of tails then count nothing), and the ranks' speeds if they are those of world_size.
 Workload make_workload(const ModelSpec& model, int world_size, const OptimizerCost& cost, bool packed_tails,
                        const MeasuredCosts* measured = nullptr);
 

@@ -14,7 +14,7 @@ namespace matrixfsdp {
 
 /// Matrices whose steps do the same work.
 struct MatrixWork {
-  std::int64_t rows = 0;   ///< of all matrices of a batch
+  std::int64_t rows = 0;  ///< of all matrices of a batch
   std::int64_t cols = 0;
   std::int64_t parts = 1;  ///< that are orthogonalized one by one (matrix_parts)
 
@@ -53,7 +53,8 @@ struct MeasuredCosts {
 /// Throws as validate.
 MeasuredCosts measured_costs(const OptimizerProfile& profile);
 
-/// Seconds of one matrix's step. Throws InputError for one of a kind that was not measured: the parameter, and what was.
+/// Seconds of one matrix's step. Throws InputError for one of a kind that was not measured: the parameter, and what
+/// was.
 double measured_seconds(const MeasuredCosts& costs, const ParameterSpec& parameter);
 
 /// Seconds of each rank's matrices in one step of `plan`; ranks of another number than were measured are all as slow

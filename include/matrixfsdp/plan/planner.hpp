@@ -43,7 +43,8 @@ std::string_view name_of(Policy policy);
 /// is legal. Throws InputError for W < 1, an invalid model (see validate), a workspace cap below 1, or Policy::profile
 /// without a profile, with an invalid one, or with one that lacks a matrix of the model; otherwise as step_flops.
 ///
-/// Balance, every policy but Policy::profile: no rank keeps more bytes (with Policy::balanced, nor does more FLOPs per step) than
+/// Balance, every policy but Policy::profile: no rank keeps more bytes (with Policy::balanced, nor does more FLOPs per
+/// step) than
 ///   (2 - 1/W) * max(mean over ranks, largest piece that stays whole) + one norm block for each unit with tails
 /// which is Graham's bound for giving each piece to the lightest rank (Graham 1966), and the rounding of cuts.
 Plan make_plan(const ModelSpec& model, int world_size, const PlannerOptions& options = {});

@@ -10,8 +10,8 @@
 
 /// What a training step will take on a described machine, for every strategy. Bytes and memory are those of
 /// strategy_loads; transfers take what collective_model.hpp says of the machine's links; products take FLOPs over the
-/// rank's rate. What is left out is small for large models, or hidden: embeddings, norms and activations, the exchange of
-/// norms, copies in and out of buffers, contention between a transfer and computation.
+/// rank's rate. What is left out is small for large models, or hidden: embeddings, norms and activations, the exchange
+/// of norms, copies in and out of buffers, contention between a transfer and computation.
 namespace matrixfsdp {
 
 /// What one pass of one rank computes and keeps.
@@ -46,9 +46,9 @@ double backward_seconds(const std::vector<UnitSeconds>& units, double last, std:
 
 struct StepOptions {
   PassWork pass;
-  bool recompute = false;                 ///< backward: forward again, and twice that
-  StrategyCostOptions cost;               ///< of `memory` also passes, prefetch, optimizer, and what travels
-  bool master_weights = true;             ///< false: all that is kept and sent is bfloat16, half of float32's bytes
+  bool recompute = false;      ///< backward: forward again, and twice that
+  StrategyCostOptions cost;    ///< of `memory` also passes, prefetch, optimizer, and what travels
+  bool master_weights = true;  ///< false: all that is kept and sent is bfloat16, half of float32's bytes
   std::optional<CollectiveAlgorithm> optimizer_collective;  ///< of what an optimizer gathers; none: the fastest
 };
 

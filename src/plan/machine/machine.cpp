@@ -1,11 +1,11 @@
-#include <matrixfsdp/plan/machine.hpp>
-
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include <matrixfsdp/core/error.hpp>
+#include <matrixfsdp/plan/machine.hpp>
 
 namespace matrixfsdp {
 namespace {
@@ -28,8 +28,8 @@ void validate_slow_ranks(const Machine& machine) {
   std::int64_t before = -1;
   for (const SlowRank& slow : machine.slow_ranks) {
     if (slow.rank <= before || slow.rank >= machine.ranks()) {
-      throw InputError(fmt::format("machine: slow rank {}: expected ranks from 0 to {}, ascending", slow.rank,
-                                   machine.ranks() - 1));
+      throw InputError(
+          fmt::format("machine: slow rank {}: expected ranks from 0 to {}, ascending", slow.rank, machine.ranks() - 1));
     }
     if (!std::isfinite(slow.factor) || slow.factor < 1) {
       throw InputError(fmt::format("machine: factor {} of slow rank {}: expected a finite number of at least 1",

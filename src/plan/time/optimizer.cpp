@@ -24,7 +24,8 @@ double local_seconds(const Machine& machine, const std::vector<StrategyLoad>& lo
   for (std::size_t rank = 0; rank < loads.size(); ++rank) {
     const double products = static_cast<double>(loads[rank].flops) / machine.orthogonalize_flops_per_second;
     const double bytes = 2 * bytes_scale * static_cast<double>(loads[rank].resident_bytes);
-    most = std::max(most, machine.slowness(static_cast<int>(rank)) * (products + bytes / machine.memory_bytes_per_second));
+    most =
+        std::max(most, machine.slowness(static_cast<int>(rank)) * (products + bytes / machine.memory_bytes_per_second));
   }
   return most;
 }
@@ -46,10 +47,9 @@ class Traffic {
     each_matrix(model_, cost_, [&](const ParameterSpec& parameter) {
       for (const MatrixPart& part : matrix_parts(parameter)) {
         const std::int64_t gram = part.cols * part.cols;
-        const double step =
-            part.rows <= part.cols
-                ? gather(part.rows * part.cols)
-                : transfers_.reduce(even_table(gram, world_size_), element_bytes_, 1) + gather(gram);
+        const double step = part.rows <= part.cols
+                                ? gather(part.rows * part.cols)
+                                : transfers_.reduce(even_table(gram, world_size_), element_bytes_, 1) + gather(gram);
         seconds += cost_.newton_schulz_steps * step;
       }
     });
@@ -92,7 +92,8 @@ class Traffic {
     double seconds = 0;
     for (std::size_t u = 0; u < plan.units.size(); ++u) {
       if (plan.units[u].gradients.size > 0)
-        seconds += transfers_.unshard(segment_table(plan.units[u].weights), element_bytes_, options_.optimizer_collective);
+        seconds +=
+            transfers_.unshard(segment_table(plan.units[u].weights), element_bytes_, options_.optimizer_collective);
     }
     return seconds;
   }

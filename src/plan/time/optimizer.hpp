@@ -1,10 +1,10 @@
 #pragma once
 
-#include "plan/time/transfers.hpp"
-
 #include <vector>
 
 #include <matrixfsdp/plan/time_model.hpp>
+
+#include "plan/time/transfers.hpp"
 
 namespace matrixfsdp::detail {
 

@@ -5,8 +5,8 @@
 namespace matrixfsdp {
 namespace {
 
-/// Bytes of the arrays of a float32 pass that have a row for each token: those of nn, but for the ones with a number for
-/// each head or norm, and for the block of logits.
+/// Bytes of the arrays of a float32 pass that have a row for each token: those of nn, but for the ones with a number
+/// for each head or norm, and for the block of logits.
 std::int64_t activation_bytes(const TransformerShape& shape, std::int64_t tokens, bool recompute) {
   const std::int64_t qkv = shape.hidden + 2 * shape.kv_heads * shape.head_dimension();
   const std::int64_t inner = (shape.style == TransformerStyle::gpt2 ? 1 : 2) * shape.ffn;

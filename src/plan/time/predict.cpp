@@ -56,7 +56,8 @@ std::vector<UnitSeconds> unit_seconds(StrategyKind kind, const ModelSpec& model,
       unit.unshard = transfers.unshard(table_of(kind, plan.units[u].weights, plan.world_size), weight_bytes);
     unit.reduce = transfers.reduce(gradients, gradient_bytes, passes);
     // Sums that all ranks need.
-    if (kind == StrategyKind::ddp) unit.reduce += transfers.unshard(gradients, gradient_bytes) / static_cast<double>(passes);
+    if (kind == StrategyKind::ddp)
+      unit.reduce += transfers.unshard(gradients, gradient_bytes) / static_cast<double>(passes);
   }
   return units;
 }
@@ -71,14 +72,15 @@ std::int64_t most_of(const std::vector<StrategyLoad>& loads, std::int64_t (*figu
 void add_bytes(const std::vector<StrategyLoad>& loads, const Machine& machine, const StepOptions& options,
                StrategyPrediction& prediction) {
   const std::int64_t parts = options.master_weights ? 1 : 2;
-  prediction.bytes_per_rank = most_of(loads, [](const StrategyLoad& load) {
-                                return load.unshard_bytes + load.reduce_bytes + load.optimizer_bytes;
-                              }) / parts;
+  prediction.bytes_per_rank =
+      most_of(loads,
+              [](const StrategyLoad& load) { return load.unshard_bytes + load.reduce_bytes + load.optimizer_bytes; }) /
+      parts;
   prediction.optimizer_bytes_per_rank =
       most_of(loads, [](const StrategyLoad& load) { return load.optimizer_bytes; }) / parts;
-  prediction.memory_bytes = (most_of(loads, [](const StrategyLoad& load) { return load.peak_bytes(); }) +
-                             options.pass.activation_bytes) /
-                            parts;
+  prediction.memory_bytes =
+      (most_of(loads, [](const StrategyLoad& load) { return load.peak_bytes(); }) + options.pass.activation_bytes) /
+      parts;
   prediction.fits = static_cast<double>(prediction.memory_bytes) <= machine.memory_bytes;
 }
 
@@ -95,15 +97,15 @@ StrategyPrediction predict_step(StrategyKind kind, const ModelSpec& model, const
   const std::vector<StrategyLoad> loads = strategy_loads(kind, model, plan, transfers.topology(), options.cost);
   const MemoryOptions& memory = options.cost.memory;
   const std::vector<UnitSeconds> units = unit_seconds(kind, model, plan, machine, options, transfers);
-  const double last = static_cast<double>(options.pass.last_flops) * most_slowness(machine) / machine.gemm_flops_per_second;
+  const double last =
+      static_cast<double>(options.pass.last_flops) * most_slowness(machine) / machine.gemm_flops_per_second;
   const auto passes = static_cast<double>(memory.passes);
   StrategyPrediction prediction;
   prediction.strategy = kind;
   prediction.forward_seconds = passes * forward_seconds(units, last, memory.prefetch);
   prediction.backward_seconds = passes * backward_seconds(units, 2 * last, memory.prefetch);
-  prediction.optimizer_seconds = detail::optimizer_seconds(kind, model, plan, machine, options, loads,
-                                                           options.master_weights ? float32_bytes : bfloat16_bytes,
-                                                           transfers);
+  prediction.optimizer_seconds = detail::optimizer_seconds(
+      kind, model, plan, machine, options, loads, options.master_weights ? float32_bytes : bfloat16_bytes, transfers);
   add_bytes(loads, machine, options, prediction);
   return prediction;
 }

@@ -22,9 +22,7 @@ class Timeline {
     return link_;
   }
   /// The unshard of the `nth` unit: its storage is that of the unit so many places before it.
-  double unshard(std::size_t nth, double seconds) {
-    return transfer(nth < slots_ ? 0 : ended_[nth - slots_], seconds);
-  }
+  double unshard(std::size_t nth, double seconds) { return transfer(nth < slots_ ? 0 : ended_[nth - slots_], seconds); }
   /// Something that is computed on no unit.
   void wait(double seconds) { processor_ += seconds; }
   [[nodiscard]] double processor() const { return processor_; }

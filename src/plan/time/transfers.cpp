@@ -57,8 +57,8 @@ double Transfers::reduce(const SegmentTable& table, double element_bytes, std::i
 double Transfers::exchange(double bytes) const {
   const double ranks = topology_.world_size();
   if (ranks == 1) return 0;
-  const auto here = static_cast<double>(
-      std::count(topology_.node.begin(), topology_.node.end(), topology_.node.front()));
+  const auto here =
+      static_cast<double>(std::count(topology_.node.begin(), topology_.node.end(), topology_.node.front()));
   const double near = bytes * (here - 1) / (ranks - 1);
   const double far = bytes - near;
   const LinkModel& inside = *profile_.inside;
