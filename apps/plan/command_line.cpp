@@ -20,7 +20,9 @@ constexpr std::int64_t most_ranks = 1 << 20;
 const char* const about =
     "Who would own which matrices of a model on N ranks, how even that is, and what it costs each rank. Starts no "
     "MPI.\n"
-    "With --machine also what a step of each strategy would take there, and how much memory.\n"
+    "With --machine also what a step of each strategy (beyond 4096 ranks: of matrix-fsdp) would take there, and how "
+    "much\n"
+    "memory.\n"
     "With the file of a calibration (mfsdp-train --collective auto --collective-profile FILE, or mfsdp-bench\n"
     "collectives --collective-profile FILE, run on the cluster in question) also how each unit would be unsharded and\n"
     "reduced, and in what time; without either no times are predicted.\n"

@@ -64,13 +64,20 @@ MemoryOptions memory_options(const PlanCommand& command) {
   return memory;
 }
 
+/// What peers would send is counted rank by rank and matrix by matrix.
+constexpr int most_ranks_of_peers = 4096;
+
 void predict(const PlanCommand& command, PlanOutput& output) {
   StepOptions options;
   options.pass = transformer_pass(shape_of(command), command.micro_batch, command.recompute);
   options.recompute = command.recompute;
   options.cost.memory = memory_options(command);
   options.master_weights = command.master_weights;
+  if (command.ranks > most_ranks_of_peers)
+    log_line(
+        fmt::format("--ranks {}: beyond {} ranks matrix-fsdp alone is predicted", command.ranks, most_ranks_of_peers));
   for (const StrategyKind kind : strategy_kinds()) {
+    if (kind != StrategyKind::matrix_fsdp && command.ranks > most_ranks_of_peers) continue;
     const Plan plan = kind == StrategyKind::matrix_fsdp
                           ? output.plan
                           : make_strategy_plan(kind, output.model, command.ranks, command.planner);

@@ -23,7 +23,7 @@ struct PlanOutput {
   std::vector<UnitCollectives> collectives;  ///< per unit; empty without a profile
   std::vector<double> measured_seconds;      ///< of each rank's matrices, by the planner's profile; empty without one
   std::optional<Machine> machine;
-  std::vector<StrategyPrediction> predictions;  ///< of every strategy; empty without a machine
+  std::vector<StrategyPrediction> predictions;  ///< of strategies; empty without a machine
 };
 
 /// {"planner","world_size","nodes","imbalance","lower_bound","spare_ranks","ranks","units","profile","machine",

@@ -183,6 +183,11 @@ TEST(PlanMachines, a_hundred_thousand_ranks) {
   const auto text = run_plan({"--model", "gpt2:124m", "--ranks", "100000"});
   EXPECT_NE(text.out.find("99952 spare ranks"), std::string::npos);
   EXPECT_LT(lines_of(text.out).size(), 60U) << "the table summarises";
+  const auto predicted =
+      run_plan({"--model", "gpt2:124m", "--ranks", "100000", "--nodes", "12500", "--machine", "a100-8x8", "--json"});
+  ASSERT_EQ(predicted.exit_code, 0) << predicted.err;
+  EXPECT_NE(predicted.err.find("matrix-fsdp alone"), std::string::npos) << predicted.err;
+  EXPECT_EQ(nlohmann::json::parse(predicted.out)["predictions"].size(), 1U);
 }
 
 TEST(PlanMachines, a_slow_rank_gets_less) {
