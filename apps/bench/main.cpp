@@ -97,8 +97,10 @@ int main(int argc, char** argv) {
     overlap->add_flag("--json", overlap_options.json);
 
     bench::PlannerBenchOptions planner_options;
-    CLI::App* planner = app.add_subcommand(
-        "planner", "Time of a plan for blocks of a thousand matrices, on one core, and the balance that it reaches.");
+    CLI::App* planner = app.add_subcommand("planner",
+                                           "Time of a plan for blocks of a thousand matrices, on one core "
+                                           "(cpu_seconds: without what other programs took), and "
+                                           "the balance that it reaches.");
     planner->add_option("--matrices", planner_options.matrices, "One or more")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
@@ -113,7 +115,8 @@ int main(int argc, char** argv) {
         "paper-model",
         "The published figures (64 A100; Gao, Xu, Zhang 2026) beside the model's. Four rates (products, "
         "orthogonalization, a rank's link inside a node and between nodes) are fitted to the rows of 1 and 2 nodes "
-        "(fitted); all else is predicted: step_ms, the optimizer's; total_ms; gigabytes of a rank on 64 ranks. met: "
+        "(fitted); all else is predicted: step_ms, the optimizer's; total_ms; gb_..., of a rank on 64 ranks, with "
+        "embedding and head sharded, or whole with their gradients as this library's runtime has them. met: "
         "within the tolerance. fsdp2 is the published stock, fsdp2-gather gathers all matrices at once.");
     paper_model->add_flag("--json", paper_options.json);
 

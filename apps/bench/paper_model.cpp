@@ -131,16 +131,17 @@ void add_steps(int newton_schulz_steps, const Calibration& calibration, nlohmann
   }
 }
 
-void add_memory(const Machine& machine, nlohmann::json& rows) {
+void add_memory(const Machine& machine, Tables tables, nlohmann::json& rows) {
   constexpr double tolerance = 0.15;
   constexpr int newton_schulz_steps = 2;
   for (const PaperMemory& published : paper_memory()) {
-    const PaperModel model = sized_model(published.model);
-    const Plan plan = make_strategy_plan(published.strategy, model.spec, static_cast<int>(machine.ranks()));
+    const PaperModel model = sized_model(published.model, tables);
+    const Plan plan = make_strategy_plan(published.strategy, model.spec, paper_memory_ranks);
     const StrategyPrediction one =
         predict_step(published.strategy, model.spec, plan, machine, paper_options(model, newton_schulz_steps));
-    nlohmann::json made = row_of("gigabytes", published.model, machine.nodes, published.strategy,
-                                 1e-9 * published.bytes, 1e-9 * static_cast<double>(one.memory_bytes), tolerance);
+    nlohmann::json made =
+        row_of(tables == Tables::whole ? "gb_tables_whole" : "gb_tables_sharded", published.model, machine.nodes,
+               published.strategy, 1e-9 * published.bytes, 1e-9 * static_cast<double>(one.memory_bytes), tolerance);
     made["ns_steps"] = newton_schulz_steps;
     made["fitted"] = false;
     rows.push_back(made);
@@ -165,7 +166,9 @@ int paper_model(Session& session, const PaperModelOptions& options) {
     const Calibration calibration(newton_schulz_steps);
     if (session.world().rank() == 0) tell(newton_schulz_steps, calibration.machine());
     add_steps(newton_schulz_steps, calibration, rows);
-    if (newton_schulz_steps == 2) add_memory(calibration.machine(), rows);
+    if (newton_schulz_steps != 2) continue;
+    for (const Tables tables : {Tables::sharded, Tables::whole})
+      add_memory(calibration.machine(), tables, rows);
   }
   print("paper-model", session, rows,
         {"figure", "model", "nodes", "ns_steps", "strategy", "published", "predicted", "ratio", "fitted", "tolerance",

@@ -78,13 +78,26 @@ std::int64_t block_inputs(std::int64_t layers, std::int64_t hidden) {
   return static_cast<std::int64_t>(sizeof(float)) * sequence * layers * hidden;
 }
 
-PaperModel memory_model(const Decoder& decoder) {
+PaperModel decoder_model(const Decoder& decoder) {
   PaperModel model;
-  model.spec.units.push_back(root(decoder.vocabulary, decoder.hidden, decoder.tied_head));
   for (std::int64_t layer = 0; layer < decoder.layers; ++layer)
     model.spec.units.push_back(decoder_block(decoder, fmt::format("block.{}", layer)));
   model.pass.unit_flops.assign(model.spec.units.size(), 0);
   model.pass.activation_bytes = block_inputs(decoder.layers, decoder.hidden);
+  return model;
+}
+
+PaperModel with_tables(PaperModel model, const UnitSpec& unit, Tables tables) {
+  if (tables == Tables::whole) {
+    model.spec.units.insert(model.spec.units.begin(), unit);
+    model.pass.unit_flops.insert(model.pass.unit_flops.begin(), 0);
+    return model;
+  }
+  // A rank's part, counted with what else is the same on all ranks.
+  for (const ParameterSpec& parameter : unit.parameters) {
+    model.pass.activation_bytes +=
+        element_count(parameter.shape) * resident_bytes_per_element(parameter, {}) / paper_memory_ranks;
+  }
   return model;
 }
 
@@ -117,15 +130,14 @@ PaperModel reference_model(int blocks) {
   return model;
 }
 
-PaperModel sized_model(const std::string& name) {
+PaperModel sized_model(const std::string& name, Tables tables) {
   for (const NamedDecoder& known : decoders) {
-    if (name == known.name) return memory_model(known.decoder);
+    const Decoder& decoder = known.decoder;
+    if (name == known.name)
+      return with_tables(decoder_model(decoder), root(decoder.vocabulary, decoder.hidden, decoder.tied_head), tables);
   }
   if (name != "4.3B") throw ContractError(fmt::format("model '{}': expected one of the published sizes", name));
-  PaperModel model = reference_model(20);
-  model.spec.units.insert(model.spec.units.begin(), root(32000, 4096, false));
-  model.pass.unit_flops.insert(model.pass.unit_flops.begin(), 0);
-  return model;
+  return with_tables(reference_model(20), root(32000, 4096, false), tables);
 }
 
 StepOptions paper_options(const PaperModel& model, int newton_schulz_steps) {
