@@ -12,6 +12,8 @@
 #include "apps/bench/collectives.hpp"
 #include "apps/bench/newton_schulz.hpp"
 #include "apps/bench/overlap.hpp"
+#include "apps/bench/paper_model.hpp"
+#include "apps/bench/planner.hpp"
 #include "apps/bench/train_step.hpp"
 #include "apps/train/version.hpp"
 
@@ -139,6 +141,30 @@ int main(int argc, char** argv) {
           ->capture_default_str();
     }
 
+    bench::PlannerBenchOptions planner_options;
+    CLI::App* planner = app.add_subcommand("planner",
+                                           "Time of a plan for blocks of a thousand matrices, on one core "
+                                           "(cpu_seconds: without what other programs took), and "
+                                           "the balance that it reaches.");
+    planner->add_option("--matrices", planner_options.matrices, "One or more")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+    planner->add_option("--ranks", planner_options.ranks, "One or more")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+    planner->add_option("--rounds", planner_options.rounds)->check(CLI::PositiveNumber)->capture_default_str();
+    planner->add_flag("--json", planner_options.json);
+
+    bench::PaperModelOptions paper_options;
+    CLI::App* paper_model = app.add_subcommand(
+        "paper-model",
+        "The published figures (64 A100; Gao, Xu, Zhang 2026) beside the model's. Four rates (products, "
+        "orthogonalization, a rank's link inside a node and between nodes) are fitted to the rows of 1 and 2 nodes "
+        "(fitted); all else is predicted: step_ms, the optimizer's; total_ms; gb_..., of a rank on 64 ranks, with "
+        "embedding and head sharded, or whole with their gradients as this library's runtime has them. met: "
+        "within the tolerance. fsdp2 is the published stock, fsdp2-gather gathers all matrices at once.");
+    paper_model->add_flag("--json", paper_options.json);
+
     std::string text;
     std::string error;
     try {
@@ -163,6 +189,8 @@ int main(int argc, char** argv) {
     options.backend = collectives_options.backend = overlap_options.backend = train::parse_backend(backend);
     if (collectives->parsed()) return bench::collectives(session, collectives_options);
     if (overlap->parsed()) return bench::overlap(session, overlap_options);
+    if (planner->parsed()) return bench::planner(session, planner_options);
+    if (paper_model->parsed()) return bench::paper_model(session, paper_options);
     return bench::train_step(session, options);
   });
 }

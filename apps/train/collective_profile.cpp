@@ -10,10 +10,13 @@
 #include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/schema/collective_profile.hpp>
 
+#include "apps/train/first_rank.hpp"
+
 namespace matrixfsdp::train {
 namespace {
 
 const OperationLabel label{"collective profile", "", ""};
+constexpr const char* option = "--collective-profile";
 
 int node_count(const Topology& topology) {
   return static_cast<int>(std::set<int>(topology.node.begin(), topology.node.end()).size());
@@ -32,22 +35,6 @@ std::string read(const std::string& path, const Topology& topology) {
   }
   require_links(profile, topology);
   return io::to_text(profile);
-}
-
-/// Runs `body` on rank 0; what it throws about files and input ends the job on all ranks alike.
-template <class Body>
-void on_first_rank(Communicator& communicator, const std::string& path, const Body& body) {
-  std::string error;
-  try {
-    if (communicator.rank() == 0) body();
-  } catch (const InputError& bad) {
-    error = bad.what();
-  } catch (const IoError& bad) {
-    error = fmt::format("--collective-profile {}", bad.what());
-  } catch (const std::filesystem::filesystem_error& bad) {
-    error = fmt::format("--collective-profile '{}': {}", path, bad.code().message());
-  }
-  agree_on_input(communicator, error);
 }
 
 std::string to_text(const LinkModel& link) {
@@ -74,14 +61,14 @@ std::string counted(const std::vector<UnitCollectives>& units, CollectiveChoice 
 
 CollectiveProfile collective_profile(Communicator& communicator, const Topology& topology, const std::string& path) {
   std::string text;
-  on_first_rank(communicator, path, [&] { text = read(path, topology); });
+  on_first_rank(communicator, option, path, [&] { text = read(path, topology); });
   const auto bytes = communicator.broadcast(Purpose::other, std::as_bytes(std::span(text)), 0, label);
   if (!bytes.empty()) {
     return io::parse_collective_profile(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()), path);
   }
   const CollectiveProfile profile = calibrate(communicator, topology);
   require_equal(communicator, hash_of(profile), "collective profile (hash)");
-  on_first_rank(communicator, path, [&] {
+  on_first_rank(communicator, option, path, [&] {
     if (!path.empty()) io::write_collective_profile(path, profile);
   });
   return profile;

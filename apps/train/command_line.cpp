@@ -131,8 +131,10 @@ void add_parallel_options(OptionReader& reader, Options& options, std::int64_t& 
     choices[std::string(name_of(kind))] = [&options, kind] { options.strategy = kind; };
   }
   reader.choice("--strategy", strategies, "matrix-fsdp", choices);
-  reader.text("--planner", "role, scope, cost, balanced", "balanced",
+  reader.text("--planner", "role, scope, cost, balanced, profile (measured times: --profile)", "balanced",
               [&options](const std::string& value) { options.planner.policy = parse_policy(value); });
+  reader.text("--profile", "Metrics file of a run of this model: what its matrices took on each rank", "",
+              [&options](const std::string& value) { options.planner_profile = value; });
   reader.text("--backend",
               "What carries units' segments. nccl: grouped sends on each rank's device, an error where that cannot be; "
               "mpi; auto: nccl where this build has it and every rank has a device of its own, else mpi",

@@ -52,6 +52,13 @@ void validate(const Options& options, int world_size) {
     throw InputError(fmt::format("--collective-profile '{}': expected --collective auto, which alone reads it",
                                  options.collective_profile));
   }
+  const bool profiled = options.planner.policy == Policy::profile;
+  if (profiled && options.planner_profile.empty())
+    throw InputError("--planner profile: expected --profile with the metrics file of a run");
+  if (!profiled && !options.planner_profile.empty()) {
+    throw InputError(
+        fmt::format("--profile '{}': expected --planner profile, which alone reads it", options.planner_profile));
+  }
   if (options.resume.empty()) throw InputError("--resume '': expected none, auto or the folder of one step");
   if (options.resume == "auto" && options.checkpoint_folder.empty()) {
     throw InputError("--resume 'auto': expected --checkpoint-dir to say where checkpoints are");

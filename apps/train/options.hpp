@@ -28,6 +28,7 @@ struct Options {
 
   StrategyKind strategy = StrategyKind::matrix_fsdp;
   PlannerOptions planner;
+  std::string planner_profile;  ///< of Policy::profile: the metrics file of a run
   ShardedModelOptions sharding;
   Backend backend = Backend::automatic;  ///< carries units' segments
   bool automatic_collectives = false;    ///< the model's choice for each unit, instead of sharding.collective
@@ -77,7 +78,8 @@ struct CommandLine {
 CommandLine parse_command_line(int argc, char** argv);
 
 /// What depends on W or on several options: batch size divisible by W x micro-batch, a valid schedule with at most
-/// `steps` of warm-up, checkpoints that have a folder, a resume that is not empty, a collective profile that is read.
+/// `steps` of warm-up, checkpoints that have a folder, a resume that is not empty, a collective profile that is read, a
+/// profile for the planner that uses one.
 /// Throws InputError.
 void validate(const Options& options, int world_size);
 

@@ -10,6 +10,7 @@
 #include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/core/log.hpp>
 #include <matrixfsdp/plan/report.hpp>
+#include <matrixfsdp/schema/optimizer_profile.hpp>
 
 #include "apps/train/checkpoints.hpp"
 #include "apps/train/data.hpp"
@@ -88,6 +89,13 @@ class Run {
         "plan {}: imbalance of bytes {:.3f} (lower bound {:.3f}), of optimizer work {:.3f} (lower bound {:.3f})",
         plan.planner, plan_report_.imbalance_bytes, plan_report_.lower_bound_bytes, plan_report_.imbalance_flops,
         plan_report_.lower_bound_flops));
+    const auto& measured = trainer_.options().planner.profile;
+    if (measured && measured->world_size != plan.world_size) {
+      log_line(
+          fmt::format("--profile '{}': measured on {} ranks, not {}: only the times of matrices are used, as if "
+                      "all ranks were equally fast",
+                      options_.planner_profile, measured->world_size, plan.world_size));
+    }
     if (options_.automatic_collectives) {
       log_line("collectives: " + to_text(trainer_.collectives().units));
       log_line("chosen from a calibration: " + to_text(trainer_.collectives().profile));
@@ -166,6 +174,7 @@ class Run {
     if (metrics_) metrics_->write({{"step", trainer_.steps_done()}, {"validation_loss", summary_.validation_loss}});
     if (options_.sample_tokens > 0) summary_.sample = sample();
     summarize_memory();
+    write_optimizer_profile();
     const ByteCounts total = final_bytes(communicator_);
     if (metrics_) metrics_->write({{"step", trainer_.steps_done()}, {"bytes_total", to_json(total)}});
     if (!speaks_) return;
@@ -186,6 +195,15 @@ class Run {
     fmt::print("{}", options_.json
                          ? to_json(summary_).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"
                          : to_text(summary_, options_));
+  }
+
+  /// For the planner of a later run.
+  void write_optimizer_profile() {
+    if (options_.metrics.empty()) return;
+    const OptimizerProfile profile = trainer_.measured_optimizer();
+    if (!metrics_ || profile.measured.empty()) return;
+    metrics_->write(
+        {{"step", trainer_.steps_done()}, {"optimizer_profile", nlohmann::json::parse(io::to_text(profile))}});
   }
 
   /// Counted on every rank, predicted by the plan; the largest rank is shown.

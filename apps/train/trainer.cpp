@@ -34,6 +34,8 @@ Trainer::Trainer(Communicator& communicator, const Options& options, const Data&
     collectives_.profile = collective_profile(communicator, collectives_.topology, options_.collective_profile);
   }
   attachment_.emplace(attach_backend(communicator, options_.backend));  // after the calibration, which is of MPI
+  if (options_.planner.policy == Policy::profile)
+    options_.planner.profile = optimizer_profile(communicator, options_.planner_profile);
   replica_ = make_replica(communicator, options_, collectives_.units);
   if (options_.verify) {
     reference_communicator_ = std::make_unique<Communicator>(mpi::duplicate(communicator));
@@ -108,6 +110,7 @@ StepMetrics Trainer::step() {
     const StepResult result = replica_->strategy.step(input);
     metrics.matrices = result.matrices_orthogonalized;
     metrics.failed = failures_ = static_cast<std::int64_t>(result.failed.size());
+    optimizer_times_.add(result);
   }
   metrics.optimizer = seconds_since(phase);
   metrics.total = seconds_since(start);
@@ -131,6 +134,10 @@ StepMetrics Trainer::step() {
   const StepMetrics combined = combine(communicator_, metrics, tokens);
   check_matrices(combined);
   return combined;
+}
+
+OptimizerProfile Trainer::measured_optimizer() {
+  return optimizer_times_.gather(communicator_, replica_->model.plan().world_size);
 }
 
 void Trainer::check_matrices(const StepMetrics& metrics) const {

@@ -11,6 +11,7 @@
 #include "apps/train/collective_profile.hpp"
 #include "apps/train/data.hpp"
 #include "apps/train/metrics.hpp"
+#include "apps/train/optimizer_profile.hpp"
 #include "apps/train/options.hpp"
 #include "apps/train/replica.hpp"
 
@@ -32,6 +33,9 @@ class Trainer {
 
   /// Continues `prompt` (tokens; the last sequence_length at most count) by `count` tokens.
   std::vector<std::int32_t> sample(std::vector<std::int32_t> prompt, std::int64_t count);
+
+  /// Collective. What the matrices' steps took on each rank, since the start; no measurements where there were none.
+  OptimizerProfile measured_optimizer();
 
   [[nodiscard]] std::int64_t steps_done() const { return step_; }
   [[nodiscard]] std::int64_t steps_taken() const { return taken_; }
@@ -59,6 +63,7 @@ class Trainer {
   AutomaticCollectives collectives_;
   std::optional<nccl::Attachment> attachment_;  // outlives the replica, whose units travel by it
   std::unique_ptr<Replica> replica_;
+  OptimizerTimes optimizer_times_;
   std::unique_ptr<Communicator> reference_communicator_;  // of --verify
   std::unique_ptr<Replica> reference_;
   std::int64_t step_ = 0;      // steps done, skipped ones included

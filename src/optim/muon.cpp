@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <chrono>
 
 #include <fmt/format.h>
 
@@ -58,6 +59,7 @@ bool Muon::Implementation::orthogonalize_parts(std::size_t index, const TensorVi
 void Muon::Implementation::step(std::size_t index, const StepInput& input, StepResult& result) {
   const ParameterView& view = views[index];
   if (view.elements.empty()) return;
+  const auto start = std::chrono::steady_clock::now();
   const detail::Region region(view.spec->name);
   const MuonMomentum factors(options.momentum, input.gradient_scale, options.nesterov);
   const TensorView<float> u = slice(direction, 0, view.elements.size());
@@ -75,6 +77,8 @@ void Muon::Implementation::step(std::size_t index, const StepInput& input, StepR
   }
   result.matrices_orthogonalized += static_cast<std::int64_t>(parts[index].size());
   result.flops += flops_per_element * view.elements.size();
+  result.seconds.push_back(
+      {view.spec, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()});
 }
 
 Muon::Muon(std::vector<ParameterView> views, const MuonOptions& options)

@@ -76,8 +76,8 @@ class Construction {
   static std::vector<double> keys(const Workload& work, const std::vector<Load>& loads) {
     std::vector<double> result;
     result.reserve(loads.size());
-    for (const Load load : loads)
-      result.push_back(work.key(load));
+    for (std::size_t rank = 0; rank < loads.size(); ++rank)
+      result.push_back(work.key(loads[rank], rank));
     return result;
   }
 
@@ -98,7 +98,8 @@ class Construction {
     int tried = 0;
     for (const auto& [key, rank] : order_.order()) {
       if (!eligible(item, rank)) continue;
-      const double with = work_.key(result_.loads[static_cast<std::size_t>(rank)] + item.load);
+      const auto at = static_cast<std::size_t>(rank);
+      const double with = work_.key(result_.loads[at] + item.load, at);
       if (best < 0 || with < best_key) {
         best = rank;
         best_key = with;
@@ -115,7 +116,7 @@ class Construction {
     result_.owners[matrix] = rank;
     Load& load = result_.loads[static_cast<std::size_t>(rank)];
     load += item.load;
-    order_.set(rank, work_.key(load));
+    order_.set(rank, work_.key(load, static_cast<std::size_t>(rank)));
     held_[static_cast<std::size_t>(rank)] += item.elements;
     placed_[item.unit].push_back(matrix);
   }

@@ -38,7 +38,7 @@ class Search {
     for (std::size_t matrix = 0; matrix < assignment.owners.size(); ++matrix)
       held_[static_cast<std::size_t>(assignment.owners[matrix])].push_back(matrix);
     for (std::size_t rank = 0; rank < held_.size(); ++rank)
-      order_.set(static_cast<int>(rank), work.key(assignment.loads[rank]));
+      order_.set(static_cast<int>(rank), work.key(assignment.loads[rank], rank));
   }
 
   void run() {
@@ -73,6 +73,8 @@ class Search {
     return best.has_value();
   }
 
+  [[nodiscard]] double key_of(int rank, Load load) const { return work_.key(load, static_cast<std::size_t>(rank)); }
+
   [[nodiscard]] std::vector<Group> groups(int rank, bool with_none) const {
     const std::vector<std::size_t>& held = held_[static_cast<std::size_t>(rank)];
     std::vector<Group> result;
@@ -91,8 +93,8 @@ class Search {
   void look_at(int rank, int partner, const Group& out, const Group& in, std::optional<Exchange>& best) {
     ++looked_at_;
     const Load change = out.load - in.load;
-    const double key = std::max(work_.key(assignment_.loads[static_cast<std::size_t>(rank)] - change),
-                                work_.key(assignment_.loads[static_cast<std::size_t>(partner)] + change));
+    const double key = std::max(key_of(rank, assignment_.loads[static_cast<std::size_t>(rank)] - change),
+                                key_of(partner, assignment_.loads[static_cast<std::size_t>(partner)] + change));
     const double bar = best ? best->key : order_.key(rank);
     if (key >= bar * (1.0 - tolerance)) return;
     if (!admissible(rank, out, in) || !admissible(partner, in, out)) return;
@@ -163,7 +165,7 @@ class Search {
     assignment_.loads[static_cast<std::size_t>(from)] -= group.load;
     assignment_.loads[static_cast<std::size_t>(to)] += group.load;
     for (const int rank : {from, to})
-      order_.set(rank, work_.key(assignment_.loads[static_cast<std::size_t>(rank)]));
+      order_.set(rank, key_of(rank, assignment_.loads[static_cast<std::size_t>(rank)]));
   }
 
   const Workload& work_;

@@ -122,24 +122,27 @@ std::int64_t exchanged_bytes(const std::vector<TrainableMatrix>& matrices,
   return bytes;
 }
 
-/// The ranks that orthogonalize `matrix` themselves: its owner, or all.
-bool orthogonalizes(const Plan& plan, const TrainableMatrix& matrix, int rank) {
-  return plan.replicated || plan.world_size == 1 || plan.owner(matrix.unit, matrix.parameter) == rank;
+/// Of every rank, where a matrix is orthogonalized by its owner, or by all.
+std::vector<std::int64_t> whole_bytes(const std::vector<TrainableMatrix>& matrices, const Plan& plan,
+                                      const OptimizerCost& cost) {
+  const bool all = plan.replicated || plan.world_size == 1;
+  std::vector<Whole> ranks(all ? 1 : static_cast<std::size_t>(plan.world_size));
+  for (const TrainableMatrix& matrix : matrices) {
+    const int rank = all ? 0 : plan.owner(matrix.unit, matrix.parameter);
+    ranks[static_cast<std::size_t>(rank)].include(*matrix.spec, cost);
+  }
+  std::vector<std::int64_t> bytes;
+  for (int rank = 0; rank < plan.world_size; ++rank)
+    bytes.push_back(ranks[all ? 0 : static_cast<std::size_t>(rank)].bytes());
+  return bytes;
 }
 
-std::int64_t workspace_of(StrategyKind kind, const std::vector<TrainableMatrix>& matrices,
-                          const std::vector<std::vector<std::int64_t>>& rounds, const Plan& plan, int rank,
-                          const StrategyCostOptions& options) {
-  if (plan.row_shards && plan.world_size > 1) {
-    if (kind == StrategyKind::fsdp2) return sharded_bytes(matrices, rank, plan.world_size);
-    if (kind == StrategyKind::fsdp2_gather) return gathered_bytes(matrices, options);
-    return exchanged_bytes(matrices, rounds, rank, options.memory.optimizer);
-  }
-  Whole whole;
-  for (const TrainableMatrix& matrix : matrices) {
-    if (orthogonalizes(plan, matrix, rank)) whole.include(*matrix.spec, options.memory.optimizer);
-  }
-  return whole.bytes();
+std::int64_t rows_workspace_of(StrategyKind kind, const std::vector<TrainableMatrix>& matrices,
+                               const std::vector<std::vector<std::int64_t>>& rounds, const Plan& plan, int rank,
+                               const StrategyCostOptions& options) {
+  if (kind == StrategyKind::fsdp2) return sharded_bytes(matrices, rank, plan.world_size);
+  if (kind == StrategyKind::fsdp2_gather) return gathered_bytes(matrices, options);
+  return exchanged_bytes(matrices, rounds, rank, options.memory.optimizer);
 }
 
 /// Of a matrix in row shards; element by element on its rows, and what is orthogonalized here.
@@ -168,11 +171,12 @@ std::vector<std::int64_t> strategy_workspaces(StrategyKind kind, const ModelSpec
   std::vector<std::int64_t> bytes(static_cast<std::size_t>(plan.world_size), 0);
   if (options.memory.optimizer.matrices_on_adamw) return bytes;
   const std::vector<TrainableMatrix> matrices = trainable_matrices(model);
+  if (!plan.row_shards || plan.world_size == 1) return whole_bytes(matrices, plan, options.memory.optimizer);
   std::vector<std::vector<std::int64_t>> rounds;
   if (kind == StrategyKind::fsdp2_alltoall)
     rounds = orthogonalizing_rounds(model, plan.world_size, options.memory.optimizer);
   for (int rank = 0; rank < plan.world_size; ++rank)
-    bytes[static_cast<std::size_t>(rank)] = workspace_of(kind, matrices, rounds, plan, rank, options);
+    bytes[static_cast<std::size_t>(rank)] = rows_workspace_of(kind, matrices, rounds, plan, rank, options);
   return bytes;
 }
 

@@ -105,11 +105,15 @@ std::vector<double> level_shares(const std::vector<double>& levels, double amoun
 }
 
 void spread_tails(const Workload& workload, std::vector<Load>& loads, std::vector<UnitAssignment>& units) {
+  // Slower ranks stand higher from the start, so that a level surface is everybody's share.
+  double most = 0;
+  for (std::size_t rank = 0; rank < loads.size(); ++rank)
+    most = std::max(most, workload.share(rank));
   for (const UnitTails& unit : by_unit(workload)) {
     std::vector<double> levels;
     levels.reserve(loads.size());
-    for (const Load load : loads)
-      levels.push_back(static_cast<double>(load.bytes));
+    for (std::size_t rank = 0; rank < loads.size(); ++rank)
+      levels.push_back(static_cast<double>(loads[rank].bytes) + most - workload.share(rank));
     const std::vector<double> shares = level_shares(levels, static_cast<double>(unit.bytes));
     Line line(unit.tails, units[unit.tails.front().unit]);
     double position = 0;

@@ -15,12 +15,11 @@ std::int64_t attention_flops(const TransformerShape& shape, std::int64_t sequenc
 }  // namespace
 
 // A linear map of `in` x `out` costs 2 in out per token.
-std::int64_t forward_product_flops(const TransformerShape& shape, std::int64_t tokens, std::int64_t sequence_length) {
+std::int64_t block_product_flops(const TransformerShape& shape, std::int64_t tokens, std::int64_t sequence_length) {
   validate(shape);
   if (tokens < 0 || sequence_length < 1) {
-    throw ContractError(
-        fmt::format("forward_product_flops: {} tokens in sequences of {}, expected at least 0 and at least 1", tokens,
-                    sequence_length));
+    throw ContractError(fmt::format("product FLOPs of {} tokens in sequences of {}, expected at least 0 and at least 1",
+                                    tokens, sequence_length));
   }
   const std::int64_t hidden = shape.hidden;
   const std::int64_t kv = shape.kv_heads * shape.head_dimension();
@@ -28,7 +27,12 @@ std::int64_t forward_product_flops(const TransformerShape& shape, std::int64_t t
   const std::int64_t linear = hidden * (hidden + 2 * kv) + hidden * hidden + feed_forward;
   const std::int64_t attention = tokens / sequence_length * attention_flops(shape, sequence_length) +
                                  attention_flops(shape, tokens % sequence_length);
-  return shape.layers * (2 * tokens * linear + attention) + 2 * tokens * hidden * shape.vocabulary;
+  return 2 * tokens * linear + attention;
+}
+
+std::int64_t forward_product_flops(const TransformerShape& shape, std::int64_t tokens, std::int64_t sequence_length) {
+  return shape.layers * block_product_flops(shape, tokens, sequence_length) +
+         2 * tokens * shape.hidden * shape.vocabulary;
 }
 
 }  // namespace matrixfsdp

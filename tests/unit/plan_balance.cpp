@@ -52,15 +52,20 @@ TEST(PlanBalance, bytes_and_work_at_once) {
 }
 
 // Where max(mean, largest) cannot be reached: matrices weigh 3, 1, 4, 4 in bytes and 60, 20, 39, 39 in work (qkv,
-// output, up, down of GPT-2), and so few of them share a rank that some rank must hold a certain pair or triple.
+// output, up, down of GPT-2), and so few of them share a rank that some rank must hold a certain pair or triple. The
+// figures are the best of all integer packings, by an integer program: over all multisets of matrices on one rank whose
+// larger measure is at most T, W multisets that hold every matrix; T the least of all multisets' measures that has a
+// solution (bisected with SciPy's milp). That a unit's matrices have distinct ranks is left out: with it nothing is
+// better. For all others at W = 48, 64 and 256 the program finds at most 1.02 (llama:70b at 48), for most 1; at 2, 3
+// and 8 the mean is the bound.
 const std::map<std::pair<std::string, int>, double>& combinatorial_bounds() {
   static const std::map<std::pair<std::string, int>, double> bounds{
-      {{"gpt2:350m", 48}, 1.082},  // 72 of at least 39 on 48 ranks: a pair of them
-      {{"gpt2:350m", 64}, 1.442},  // 72 of at least 39 on 64 ranks: a pair of them
-      {{"gpt2:774m", 48}, 1.181},  // 108 on 48 ranks: a triple, 12 in bytes
-      {{"gpt2:774m", 64}, 1.116},  // 44 pairs among 72 of 39 and 36 of 60: one of both kinds
-      {{"gpt2:1.5b", 64}, 1.181},  // 144 on 64 ranks: a triple
-      {{"llama:8b", 48}, 1.107},   // 32 of 88, 32 of 44, then 64 of 20 and 21.5: two of those on top of 88
+      {{"gpt2:350m", 48}, 1.0812},  // 72 of at least 39 on 48 ranks: a pair of them
+      {{"gpt2:350m", 64}, 1.4416},  // 72 of at least 39 on 64 ranks: a pair of them
+      {{"gpt2:774m", 48}, 1.1801},  // 108 on 48 ranks: a triple, 12 in bytes
+      {{"gpt2:774m", 64}, 1.0932},  // 44 pairs among 72 of 39 and 36 of 60: one of both kinds
+      {{"gpt2:1.5b", 64}, 1.1801},  // 144 on 64 ranks: a triple
+      {{"llama:8b", 48}, 1.1068},   // 32 of 88, 32 of 44, then 64 of 20 and 21.5: two of those on top of 88
   };
   return bounds;
 }
@@ -80,6 +85,43 @@ TEST(PlanBalance, catalogue_within_three_percent_of_the_lower_bound) {
           << name << " W = " << ranks;
     }
   }
+}
+
+// Llama 1B as released has a tied head; with one of its own, tails are a third of the model.
+TEST(PlanBalance, an_untied_head_is_evened_out) {
+  TransformerShape shape = transformer_from_name("llama:1b");
+  shape.tied_head = false;
+  const ModelSpec model = transformer_model(shape);
+  for (const int ranks : {2, 3, 8, 48, 64, 256})
+    EXPECT_LE(test::over_bound(model, make_plan(model, ranks)), 1.03) << ranks;
+}
+
+// Measured by mfsdp-bench planner; here what bounds the time: the plan of 100,000 matrices (a mixture of experts) on
+// 16,384 ranks is made at all, in memory that grows with matrices, and with ranks times units.
+TEST(PlanBalance, a_hundred_thousand_matrices) {
+  ModelSpec model;
+  for (int block = 0; block < 100; ++block) {
+    UnitSpec unit{fmt::format("block.{}", block), {}, false};
+    for (int m = 0; m < 1000; ++m)
+      unit.parameters.push_back(test::parameter(fmt::format("{}.{}", unit.name, m), {64, m % 3 < 2 ? 64 : 256}));
+    model.units.push_back(std::move(unit));
+  }
+  const Plan plan = make_plan(model, 16384);
+  std::vector<std::int64_t> bytes(16384, 0);
+  std::int64_t total = 0;
+  for (std::size_t u = 0; u < model.units.size(); ++u) {
+    std::vector<bool> used(bytes.size(), false);
+    for (const Segment& segment : plan.units[u].weights.segments) {
+      const auto rank = static_cast<std::size_t>(segment.rank);
+      EXPECT_FALSE(used[rank]) << "two matrices of a unit";
+      used[rank] = true;
+      bytes[rank] += segment.elements.size();
+      total += segment.elements.size();
+    }
+  }
+  // 12.2 matrices of one or four units on each rank: some rank has one unit more than the mean.
+  EXPECT_LE(static_cast<double>(*std::max_element(bytes.begin(), bytes.end())),
+            1.06 * static_cast<double>(total) / 16384);
 }
 
 TEST(PlanBalance, the_default_is_no_worse_than_the_published_policies) {

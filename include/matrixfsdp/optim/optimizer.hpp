@@ -25,10 +25,17 @@ struct StepInput {
   std::int64_t step = 1;        ///< 1 for the first step that is taken (AdamW's bias correction)
 };
 
+/// What the whole step of a matrix parameter took.
+struct MatrixSeconds {
+  const ParameterSpec* parameter = nullptr;  ///< of the optimizer's views
+  double seconds = 0;
+};
+
 struct StepResult {
   std::int64_t matrices_orthogonalized = 0;  ///< parts (see matrix_parts), not parameters
   std::int64_t flops = 0;
   std::vector<std::string> failed;  ///< parameters that were left unchanged (weight and state), e.g. non-finite values
+  std::vector<MatrixSeconds> seconds;  ///< of each matrix parameter that was stepped, in canonical order
 };
 
 /// Interface of all optimizers. State exists from construction, as zeros, and does not depend on gradients. The phases

@@ -76,7 +76,8 @@ struct CollectiveChoice {
 /// Times that differ by less are equal: a calibration cannot tell them apart.
 inline constexpr double collective_tie = 1.05;
 
-/// The fastest of direct, scatter, chain, hierarchical and tree; the earlier of equals. Not padded, which is chain with
+/// The fastest of direct, scatter, chain, hierarchical and tree (the latter two not where owners times W are more than
+/// 2^24); the earlier of equals. Not padded, which is chain with
 /// more bytes, and not the library's, whose ways are its own. Throws as predicted_unshard_seconds.
 CollectiveChoice choose_unshard(const SegmentTable& table, const Topology& topology, const CollectiveProfile& profile,
                                 std::int64_t block_elements = exchange_block);

@@ -45,7 +45,8 @@ struct UnitPlan {
 
 /// All segments of all units for one world size.
 struct Plan {
-  std::string planner;  ///< policy that made it: "role", "scope", "cost", "balanced", "rows" or "replicated"
+  /// Policy that made it: "role", "scope", "cost", "balanced", "profile", "rows" or "replicated".
+  std::string planner;
   int world_size = 1;
   bool replicated = false;  ///< every rank holds everything (ddp): intervals are then those of the fold's chunks only
   bool row_shards = false;  ///< every parameter is cut by rows (fsdp2; see row_shards.hpp)

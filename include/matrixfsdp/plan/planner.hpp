@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <matrixfsdp/plan/cost.hpp>
+#include <matrixfsdp/plan/optimizer_profile.hpp>
 #include <matrixfsdp/plan/plan.hpp>
 
 namespace matrixfsdp {
@@ -15,6 +17,7 @@ enum class Policy {
   scope,     ///< the roles of all units together, largest first, to the lightest rank (LPT; Graham 1969)
   cost,      ///< scope where it balances better than role and no unit's owner exceeds the workspace cap, else role
   balanced,  ///< default: bytes and optimizer work together, the gamma of each unit priced, swap refinement
+  profile,   ///< balanced, with measured seconds for FLOPs; a rank's share of both is as its measured speed
 };
 
 /// How tails lie: packed whole on single ranks (largest first to the lightest), or cut over ranks at norm_block, as
@@ -27,19 +30,21 @@ struct PlannerOptions {
   OptimizerCost optimizer;                         ///< prices the work and the state of matrices and tails
   double workspace_cap =
       2.0;  ///< of Policy::cost: the largest gamma of a unit that scope may reach, as a multiple of role's
+  std::optional<OptimizerProfile> profile;  ///< of Policy::profile. With another number of ranks: all equally fast
 };
 
-/// "role", "scope", "cost", "balanced". Throws InputError for any other name.
+/// "role", "scope", "cost", "balanced", "profile". Throws InputError for any other name.
 Policy parse_policy(std::string_view name);
 /// Inverse. Throws ContractError for a value outside of the enumeration.
 std::string_view name_of(Policy policy);
 
 /// Makes the plan: deterministic, the same on every rank and machine, no communication. With Policy::balanced no unit
 /// puts two matrices on one rank while W >= the unit's matrices. Spare ranks (fewer matrices than W) own nothing, which
-/// is legal. Throws InputError for W < 1, an invalid model (see validate), or a workspace cap below 1; otherwise as
-/// step_flops.
+/// is legal. Throws InputError for W < 1, an invalid model (see validate), a workspace cap below 1, or Policy::profile
+/// without a profile, with an invalid one, or with one that lacks a matrix of the model; otherwise as step_flops.
 ///
-/// Balance, every policy: no rank keeps more bytes (with Policy::balanced, nor does more FLOPs per step) than
+/// Balance, every policy but Policy::profile: no rank keeps more bytes (with Policy::balanced, nor does more FLOPs per
+/// step) than
 ///   (2 - 1/W) * max(mean over ranks, largest piece that stays whole) + one norm block for each unit with tails
 /// which is Graham's bound for giving each piece to the lightest rank (Graham 1966), and the rounding of cuts.
 Plan make_plan(const ModelSpec& model, int world_size, const PlannerOptions& options = {});

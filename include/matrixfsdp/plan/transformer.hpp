@@ -75,4 +75,7 @@ ModelSpec transformer_model(const TransformerShape& shape);
 /// sequence_length >= 1.
 std::int64_t forward_product_flops(const TransformerShape& shape, std::int64_t tokens, std::int64_t sequence_length);
 
+/// Of one block alone. Throws as forward_product_flops.
+std::int64_t block_product_flops(const TransformerShape& shape, std::int64_t tokens, std::int64_t sequence_length);
+
 }  // namespace matrixfsdp

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <numeric>
+#include <unordered_map>
 
 #include <matrixfsdp/core/error.hpp>
 
@@ -156,10 +157,9 @@ std::vector<int> ranks_by_node(const Topology& topology) {
   std::vector<int> ranks(topology.node.size());
   std::iota(ranks.begin(), ranks.end(), 0);
   std::vector<int> first(topology.node.size());  // rank of the same node
-  for (std::size_t rank = 0; rank < first.size(); ++rank) {
-    const auto found = std::find(topology.node.begin(), topology.node.end(), topology.node[rank]);
-    first[rank] = static_cast<int>(found - topology.node.begin());
-  }
+  std::unordered_map<int, int> first_of;
+  for (std::size_t rank = 0; rank < first.size(); ++rank)
+    first[rank] = first_of.try_emplace(topology.node[rank], static_cast<int>(rank)).first->second;
   std::stable_sort(ranks.begin(), ranks.end(), [&first](int a, int b) {
     return first[static_cast<std::size_t>(a)] < first[static_cast<std::size_t>(b)];
   });

@@ -22,14 +22,26 @@ CollectiveChoice fastest(std::initializer_list<CollectiveAlgorithm> candidates, 
                        [least](const CollectiveChoice& one) { return one.seconds <= collective_tie * least; });
 }
 
+/// Trees are counted edge by edge, one tree for each owner: 4096 ranks that own and receive.
+constexpr std::int64_t most_tree_edges = std::int64_t{1} << 24;
+
+std::int64_t owners_of(const SegmentTable& table) {
+  std::int64_t owners = 0;
+  for (int rank = 0; rank < static_cast<int>(table.intervals.size()); ++rank)
+    owners += table.shard_size(rank) > 0 ? 1 : 0;
+  return owners;
+}
+
 }  // namespace
 
 CollectiveChoice choose_unshard(const SegmentTable& table, const Topology& topology, const CollectiveProfile& profile,
                                 std::int64_t block_elements) {
   using enum CollectiveAlgorithm;
-  return fastest({direct, scatter, chain, hierarchical, tree}, [&](CollectiveAlgorithm algorithm) {
+  const auto seconds = [&](CollectiveAlgorithm algorithm) {
     return predicted_unshard_seconds(algorithm, table, topology, profile, block_elements);
-  });
+  };
+  if (owners_of(table) * topology.world_size() > most_tree_edges) return fastest({direct, scatter, chain}, seconds);
+  return fastest({direct, scatter, chain, hierarchical, tree}, seconds);
 }
 
 CollectiveChoice choose_reduce(const SegmentTable& table, const Topology& topology, const CollectiveProfile& profile,

@@ -1,0 +1,111 @@
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "support/program.hpp"
+
+/// Measured times from one run's metrics to the plan of the next.
+namespace matrixfsdp {
+namespace {
+
+using testing::fresh_folder;
+using testing::lines_of;
+using testing::read_json_lines;
+using testing::run_program;
+using testing::run_train;
+using testing::sample_text;
+using testing::write_file;
+
+std::vector<std::string> small_run(const std::string& folder, const std::vector<std::string>& more) {
+  std::vector<std::string> arguments = {"--data",          folder + "/text.txt",
+                                        "--model",         "gpt2:d2",
+                                        "--seq-len",       "32",
+                                        "--batch-size",    "6",
+                                        "--steps",         "3",
+                                        "--sample-tokens", "0",
+                                        "--metrics",       folder + "/run.jsonl"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+nlohmann::json profile_of(const std::string& path) {
+  nlohmann::json found;
+  for (const auto& line : read_json_lines(path)) {
+    if (line.contains("optimizer_profile")) found = line["optimizer_profile"];
+  }
+  return found;
+}
+
+TEST(TrainProfile, a_run_measures_and_the_next_plans_by_it) {
+  const std::string folder = fresh_folder("train-profile");
+  write_file(folder + "/text.txt", sample_text(60000));
+  const auto first = run_train(3, small_run(folder, {}));
+  ASSERT_EQ(first.exit_code, 0) << first.err;
+  const auto profile = profile_of(folder + "/run.jsonl");
+  ASSERT_FALSE(profile.is_null());
+  EXPECT_EQ(profile["world_size"], 3);
+  std::int64_t steps = 0;
+  std::set<int> ranks;
+  for (const auto& one : profile["measured"]) {
+    EXPECT_GT(one["seconds"].get<double>(), 0) << one;
+    EXPECT_LT(one["seconds"].get<double>(), 60) << one;
+    steps += one["steps"].get<std::int64_t>();
+    ranks.insert(one["rank"].get<int>());
+  }
+  EXPECT_EQ(steps, 2 * 8) << "8 matrices, and the first of three steps does not count";
+  EXPECT_EQ(ranks, (std::set<int>{0, 1, 2}));
+
+  // Only the owners change: the bits do not.
+  const auto second =
+      run_train(3, small_run(folder + "/..", {"--data", folder + "/text.txt", "--metrics", folder + "/second.jsonl",
+                                              "--planner", "profile", "--profile", folder + "/run.jsonl"}));
+  ASSERT_EQ(second.exit_code, 0) << second.err;
+  EXPECT_NE(second.err.find("plan profile"), std::string::npos) << second.err;
+  const auto before = read_json_lines(folder + "/run.jsonl");
+  const auto after = read_json_lines(folder + "/second.jsonl");
+  for (std::size_t step = 0; step < 3; ++step)
+    EXPECT_EQ(before[step]["loss_bits"], after[step]["loss_bits"]) << step;
+
+  const auto planned = run_program({MATRIXFSDP_PLAN, "--model", "gpt2:d2", "--ranks", "3", "--planner", "profile",
+                                    "--profile", folder + "/run.jsonl", "--json"});
+  ASSERT_EQ(planned.exit_code, 0) << planned.err;
+  EXPECT_GT(nlohmann::json::parse(planned.out)["ranks"][0]["seconds"].get<double>(), 0);
+
+  const auto other =
+      run_train(2, small_run(folder + "/..", {"--data", folder + "/text.txt", "--metrics", folder + "/other.jsonl",
+                                              "--planner", "profile", "--profile", folder + "/run.jsonl"}));
+  ASSERT_EQ(other.exit_code, 0) << other.err;
+  EXPECT_NE(other.err.find("measured on 3 ranks, not 2"), std::string::npos) << other.err;
+}
+
+TEST(TrainProfile, bad_input_is_one_clear_line_and_exit_code_2) {
+  const std::string folder = fresh_folder("train-profile-bad");
+  write_file(folder + "/text.txt", sample_text(20000));
+  write_file(folder + "/empty.jsonl", "{\"step\":1}\n");
+  struct Case {
+    std::vector<std::string> arguments;
+    std::vector<std::string> said;
+  };
+  const std::vector<Case> cases = {
+      {{"--planner", "profile"}, {"--planner profile", "--profile"}},
+      {{"--profile", folder + "/empty.jsonl"}, {"empty.jsonl", "--planner profile"}},
+      {{"--planner", "profile", "--profile", folder + "/nowhere"}, {"nowhere", "opened"}},
+      {{"--planner", "profile", "--profile", folder + "/empty.jsonl"}, {"empty.jsonl", "optimizer_profile"}}};
+  for (const Case& bad : cases) {
+    const auto result = run_train(2, small_run(folder, bad.arguments));
+    EXPECT_EQ(result.exit_code, 2) << result.err;
+    bool found = false;
+    for (const std::string& line : lines_of(result.err)) {
+      bool all = true;
+      for (const std::string& word : bad.said)
+        all = all && line.find(word) != std::string::npos;
+      found = found || all;
+    }
+    EXPECT_TRUE(found) << bad.said[0] << " in: " << result.err;
+  }
+}
+
+}  // namespace
+}  // namespace matrixfsdp
