@@ -75,6 +75,11 @@ void start_fold(const ExecutionSpace& space, const FoldBlock& block, bool first,
   start(space, block, first, sums, count);
 }
 
+void start_fold(const ExecutionSpace& space, const FoldBlockOf<bfloat16>& block, bool first, float* sums,
+                std::int64_t count) {
+  start(space, block, first, sums, count);
+}
+
 void fold_block(const FoldBlock& block, bool first, float* sums, std::int64_t count) {
   fold(block, first, sums, count);
 }

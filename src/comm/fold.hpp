@@ -27,5 +27,7 @@ void fold_block(const FoldBlockOf<bfloat16>& block, bool first, float* sums, std
 
 /// Starts the same on `space`, behind what has been started there before.
 void start_fold(const ExecutionSpace& space, const FoldBlock& block, bool first, float* sums, std::int64_t count);
+void start_fold(const ExecutionSpace& space, const FoldBlockOf<bfloat16>& block, bool first, float* sums,
+                std::int64_t count);
 
 }  // namespace matrixfsdp

@@ -5,7 +5,8 @@
 namespace matrixfsdp {
 
 /// Carries gather and reduce (comm/segments.hpp) of a communicator instead of MPI. Preconditions have been checked;
-/// kernels that write what is sent may still run, which is the backend's to wait for.
+/// kernels that write what is sent may still run, which is the backend's to wait for, and what travels as bfloat16 is
+/// the backend's to round.
 class SegmentBackend {
  public:
   SegmentBackend() = default;
@@ -22,7 +23,7 @@ class SegmentBackend {
 
   virtual Request gather(Purpose purpose, const Unshard& unshard, const float* shard, float* buffer,
                          const OperationLabel& label) = 0;
-  virtual Request reduce(const Reduce& prepared, Pass pass, const float* buffer, float* sums, float* shard,
+  virtual Request reduce(const Reduce& prepared, Pass pass, float* buffer, float* sums, float* shard,
                          const OperationLabel& label) = 0;
 };
 

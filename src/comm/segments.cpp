@@ -3,29 +3,17 @@
 #include <matrixfsdp/comm/segments.hpp>
 #include <matrixfsdp/tensor/wire.hpp>
 
+#include "comm/own_segments.hpp"
 #include "comm/require.hpp"
 #include "comm/segment_backend.hpp"
 
 namespace matrixfsdp {
 namespace {
 
-/// Who carries segments of `table` instead of MPI; null: MPI does, as it always does inside a smaller group of ranks,
-/// and for bfloat16.
-SegmentBackend* backend_for(Communicator& communicator, const SegmentTable& table, DType wire) {
+/// Who carries segments instead of MPI; null: MPI does.
+SegmentBackend* backend_of(Communicator& communicator) {
   SegmentBackend* backend = communicator.implementation().segments.get();
-  const bool everybody = table.intervals.size() == static_cast<std::size_t>(communicator.size());
-  return backend != nullptr && backend->attached() && everybody && wire == DType::float32 ? backend : nullptr;
-}
-
-/// Own segments to their place in `whole`, which is the buffer, or its words.
-template <class Values, class Copy>
-void place_own(const std::array<Interval, 2>& mine, const TensorView<const float>& shard, const Values& whole,
-               const Copy& copy) {
-  std::int64_t done = 0;
-  for (const Interval& interval : mine) {
-    if (!interval.empty()) copy(slice(shard, done, interval.size()), slice(whole, interval.begin, interval.size()));
-    done += interval.size();
-  }
+  return backend != nullptr && backend->attached() ? backend : nullptr;
 }
 
 }  // namespace
@@ -38,7 +26,9 @@ Request gather(Communicator& communicator, Purpose purpose, const Unshard& unsha
   require_elements("the shard", static_cast<std::int64_t>(shard.size()), table.shard_size(member), label);
   require_elements("the buffer", static_cast<std::int64_t>(buffer.size()), table.size, label);
 
-  if (SegmentBackend* backend = backend_for(communicator, table, unshard.wire))
+  if (unshard.wire == DType::bfloat16) require_apart(shard, buffer, label);
+
+  if (SegmentBackend* backend = backend_of(communicator))
     return backend->gather(purpose, unshard, shard.data(), buffer.data(), label);
   const auto& mine = table.intervals[static_cast<std::size_t>(member)];
   const auto issue = [&] {
@@ -46,7 +36,6 @@ Request gather(Communicator& communicator, Purpose purpose, const Unshard& unsha
   };
   Kokkos::fence();  // a kernel may still be writing the shard (CASES 40)
   if (unshard.wire == DType::bfloat16) {
-    require_apart(shard, buffer, label);
     place_own(mine, shard, upper_words(buffer), round_to_words);
     return issue();
   }
@@ -72,7 +61,7 @@ Request reduce(Communicator& communicator, const Reduce& prepared, Pass pass, Te
                    label);
   require_elements("the shard", static_cast<std::int64_t>(shard.size()), prepared.table.shard_size(rank), label);
 
-  if (SegmentBackend* backend = backend_for(communicator, prepared.table, prepared.wire))
+  if (SegmentBackend* backend = backend_of(communicator))
     return backend->reduce(prepared, pass, buffer.data(), sums.data(), shard.data(), label);
   Kokkos::fence();  // a kernel may still be writing the gradient (CASES 40)
   if (prepared.wire == DType::bfloat16) round_in_place(buffer);

@@ -7,27 +7,34 @@ namespace {
 
 using Range = Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::int64_t>>;
 
-void widen_range(float* to, const bfloat16* words, std::int64_t begin, std::int64_t end) {
+void widen_range(const ExecutionSpace& space, float* to, const bfloat16* words, std::int64_t begin, std::int64_t end) {
   Kokkos::parallel_for(
-      "matrixfsdp::widen", Range(begin, end), KOKKOS_LAMBDA(const std::int64_t i) { to[i] = to_float(words[i]); });
+      "matrixfsdp::widen", Range(space, begin, end),
+      KOKKOS_LAMBDA(const std::int64_t i) { to[i] = to_float(words[i]); });
 }
 
-void round_range(const float* values, bfloat16* words, std::int64_t begin, std::int64_t end) {
+void round_range(const ExecutionSpace& space, const float* values, bfloat16* words, std::int64_t begin,
+                 std::int64_t end) {
   Kokkos::parallel_for(
-      "matrixfsdp::round", Range(begin, end),
+      "matrixfsdp::round", Range(space, begin, end),
       KOKKOS_LAMBDA(const std::int64_t i) { words[i] = to_bfloat16(values[i]); });
 }
 
 }  // namespace
 
+void start_round_to_words(const ExecutionSpace& space, const TensorView<const float>& values,
+                          const TensorView<bfloat16>& words) {
+  round_range(space, values.data(), words.data(), 0, static_cast<std::int64_t>(words.size()));
+}
+
 void round_to_words(const TensorView<const float>& values, const TensorView<bfloat16>& words) {
-  round_range(values.data(), words.data(), 0, static_cast<std::int64_t>(words.size()));
+  start_round_to_words(ExecutionSpace(), values, words);
   Kokkos::fence();
 }
 
 // Of n elements, i stands in bytes 4 i to 4 i + 3, and its word in bytes 2 n + 2 i and + 1. Elements [begin, end) can
 // be written in any order, and over no word that is still to be read, when 4 end <= 2 n + 2 begin; the last one alone.
-void widen(const TensorView<float>& buffer) {
+void start_widen(const ExecutionSpace& space, const TensorView<float>& buffer) {
   const auto size = static_cast<std::int64_t>(buffer.size());
   const bfloat16* words = upper_words(buffer).data();
   if constexpr (Kokkos::SpaceAccessibility<ExecutionSpace, Kokkos::HostSpace>::accessible) {
@@ -38,21 +45,29 @@ void widen(const TensorView<float>& buffer) {
   }
   for (std::int64_t begin = 0; begin < size;) {
     const std::int64_t end = std::max((size + begin) / 2, begin + 1);
-    widen_range(buffer.data(), words, begin, end);
+    widen_range(space, buffer.data(), words, begin, end);
     begin = end;
   }
-  Kokkos::fence();
+}
+
+void widen(const TensorView<float>& buffer) {
+  start_widen(ExecutionSpace(), buffer);
+  if constexpr (!Kokkos::SpaceAccessibility<ExecutionSpace, Kokkos::HostSpace>::accessible) Kokkos::fence();
 }
 
 // The word of i goes to bytes 2 i and + 1: words [begin, end) lie over no element from begin on when end <= 2 begin;
 // the first one alone.
-void round_in_place(const TensorView<float>& buffer) {
+void start_round_in_place(const ExecutionSpace& space, const TensorView<float>& buffer) {
   const auto size = static_cast<std::int64_t>(buffer.size());
   for (std::int64_t begin = 0; begin < size;) {
     const std::int64_t end = std::min(std::max(2 * begin, begin + 1), size);
-    round_range(buffer.data(), lower_words(buffer).data(), begin, end);
+    round_range(space, buffer.data(), lower_words(buffer).data(), begin, end);
     begin = end;
   }
+}
+
+void round_in_place(const TensorView<float>& buffer) {
+  start_round_in_place(ExecutionSpace(), buffer);
   Kokkos::fence();
 }
 

@@ -1,12 +1,10 @@
-#include <limits>
-#include <vector>
-
 #include <gtest/gtest.h>
 
 #include <matrixfsdp/core/error.hpp>
 
 #include "support/comm_tables.hpp"
 #include "support/mpi_world.hpp"
+#include "support/parts_of_world.hpp"
 
 /// Shard groups and their replicas: every split of the ranks into groups of one size.
 namespace matrixfsdp {
@@ -15,25 +13,13 @@ namespace {
 using testing::all_tables;
 using testing::folded;
 using testing::gradient_of;
+using testing::group_sizes;
+using testing::nans;
 using testing::sum_over_ranks;
 using testing::value_at;
 using testing::world;
 
 const OperationLabel label{"collective", "block.0", "backward"};
-
-std::vector<int> group_sizes() {
-  std::vector<int> sizes;
-  for (int size = 1; size <= world().size(); ++size) {
-    if (world().size() % size == 0) sizes.push_back(size);
-  }
-  return sizes;
-}
-
-Tensor<float> nans(std::int64_t count) {
-  Tensor<float> values = make_tensor<float>("values", count);
-  Kokkos::deep_copy(values, std::numeric_limits<float>::quiet_NaN());
-  return values;
-}
 
 /// What all ranks send: gradients inside groups, sums from group to group, and where they go after the last.
 std::int64_t expected_elements(const Reduce& reduce, std::int64_t passes) {

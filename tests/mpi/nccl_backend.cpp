@@ -1,6 +1,5 @@
 #include <array>
 #include <chrono>
-#include <limits>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -28,6 +27,7 @@ using testing::all_tables;
 using testing::Attached;
 using testing::folded;
 using testing::gradient_of;
+using testing::nans;
 using testing::unshard_of;
 using testing::value_at;
 using testing::world;
@@ -35,12 +35,6 @@ using testing::world;
 const OperationLabel unshard_label{"unshard", "block.0", "forward"};
 const OperationLabel reduce_label{"reduce", "block.0", "backward"};
 constexpr std::array ways{GatherBy::automatic, GatherBy::send_recv, GatherBy::broadcast};
-
-Tensor<float> nans(std::int64_t count) {
-  Tensor<float> values = make_tensor<float>("values", count);
-  Kokkos::deep_copy(values, std::numeric_limits<float>::quiet_NaN());
-  return values;
-}
 
 /// This rank's shard of the buffer whose element i is value_at(stream, i).
 Tensor<float> shard_of(const SegmentTable& table, std::uint64_t stream) {
@@ -161,31 +155,6 @@ TEST(NcclBackend, sums_are_the_left_fold) {
     for (std::int64_t i = interval.begin; i < interval.end; ++i)
       ASSERT_EQ(shard(at++), folded(i, std::int64_t{3} * world().size())) << "element " << i;
   }
-}
-
-// bfloat16 travels with MPI, whatever is attached, in the same order as what does not.
-TEST(NcclBackend, bfloat16_stays_with_mpi) {
-  Attached nccl;
-  MATRIXFSDP_NEED_NCCL(nccl);
-  const SegmentTable table = testing::dealt_table(world().size(), 5, 1000);
-  const Unshard words = prepare_unshard(CollectiveAlgorithm::direct, table, make_topology(world().size(), 1),
-                                        world().rank(), exchange_block, DType::bfloat16);
-  std::array<Tensor<float>, 2> whole{nans(table.size), nans(table.size)};
-  const Tensor<float> full = nans(table.size);
-  const Tensor<float> shard = shard_of(table, 1);
-  Request rounded = gather(nccl.communicator, Purpose::unshard, words, shard, whole[0], unshard_label);
-  Request exact = gather(nccl.communicator, Purpose::unshard, unshard_of(world(), table), shard, full, unshard_label);
-  gather(world(), Purpose::unshard, words, shard, whole[1], unshard_label).wait();
-  exact.wait();
-  rounded.wait();
-  expect_values(full, 1, "float32 beside bfloat16");
-  const Reduce prepared = prepare_reduce(CollectiveAlgorithm::scatter, table, 3, DType::bfloat16);
-  const Tensor<float> sums = reduced(nccl.communicator, prepared, 3);
-  const Tensor<float> expected = reduced(world(), prepared, 3);
-  for (std::size_t i = 0; i < full.size(); ++i)
-    ASSERT_EQ(whole[0](i), whole[1](i));
-  for (std::size_t i = 0; i < sums.size(); ++i)
-    ASSERT_EQ(sums(i), expected(i));
 }
 
 // Many under way at once, small messages of MPI between them, completed in another order than issued.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -104,6 +105,13 @@ inline float value_at(std::uint64_t stream, std::int64_t element) {
   const float magnitude =
       exponent >= 0 ? mantissa * static_cast<float>(1 << exponent) : mantissa / static_cast<float>(1 << -exponent);
   return (z >> 63) != 0 ? -magnitude : magnitude;
+}
+
+/// A buffer, or a shard, that nothing has been written to.
+inline Tensor<float> nans(std::int64_t count) {
+  Tensor<float> values = make_tensor<float>("values", count);
+  Kokkos::deep_copy(values, std::numeric_limits<float>::quiet_NaN());
+  return values;
 }
 
 /// The gradient of a micro-batch.

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <functional>
+#include <vector>
 
 #include <matrixfsdp/comm/mpi.hpp>
 
@@ -9,6 +10,15 @@
 
 /// Smaller worlds inside the world of a test program.
 namespace matrixfsdp::testing {
+
+/// Every number of ranks that splits the world into groups of one size, from 1 to all.
+inline std::vector<int> group_sizes() {
+  std::vector<int> sizes;
+  for (int size = 1; size <= world().size(); ++size) {
+    if (world().size() % size == 0) sizes.push_back(size);
+  }
+  return sizes;
+}
 
 /// Runs `body(communicator)` on the first `size` ranks, as a world of their own.
 inline void on_first_ranks(int size, const std::function<void(Communicator&)>& body) {

@@ -5,8 +5,8 @@
 
 #include <matrixfsdp/comm/communicator.hpp>
 
-/// Segments by NCCL: after attach, gather and reduce (comm/segments.hpp) of a communicator go over NCCL, on one stream;
-/// small messages, and segments that travel as bfloat16 or inside a smaller group of ranks, stay with MPI. Results are
+/// Segments by NCCL: after attach, gather and reduce (comm/segments.hpp) of a communicator go over NCCL, on one stream,
+/// as float32 or bfloat16, among all ranks or inside groups of them; small messages stay with MPI. Results are
 /// the same bits as MPI's. The schedule of an Unshard is not used: NCCL has its own ways. Bytes are counted as MPI's
 /// `direct` and `allgatherv` count them.
 namespace matrixfsdp {
@@ -20,7 +20,7 @@ enum class GatherBy {
   automatic,  ///< broadcast where the fullest owner would send at least twice what everybody receives, and that is 256
               ///< KiB or more; else send_recv. A model: no device has measured it
   send_recv,  ///< every owner sends its segments to every other rank, all in one group
-  broadcast,  ///< one ncclBroadcast for each segment, all in one group
+  broadcast,  ///< one ncclBroadcast for each segment, all in one group; among fewer ranks than all: as send_recv
 };
 
 /// NCCL's own limit for one group ("Group Calls" in its documentation).

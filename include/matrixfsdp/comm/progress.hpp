@@ -14,7 +14,9 @@ class Progress;
 /// otherwise nothing moves while the rank computes (CASES 46). It tests every 0.1 ms while messages move, and more and
 /// more seldom, down to every millisecond, while none do: a thread that tests all the time takes the core from the
 /// computation. It sleeps while nothing is under way. Sums of a reduce are made on this thread. Several of one
-/// communicator share a thread. Issuing, testing and waiting stay with the thread that made the communicator.
+/// communicator share a thread. What goes over NCCL (comm/nccl.hpp) is not its work: NCCL moves data by itself, and
+/// where there are devices there is no such thread. Issuing, testing and waiting stay with the thread that made the
+/// communicator.
 class ProgressThread {
  public:
   /// MPI provides MPI_THREAD_MULTIPLE, and the tensors are the host's: device kernels are launched by the issuing

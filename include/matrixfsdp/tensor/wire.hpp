@@ -27,6 +27,12 @@ void widen(const TensorView<float>& buffer);
 /// The lower words of `buffer` become its elements, rounded; the elements are lost.
 void round_in_place(const TensorView<float>& buffer);
 
+/// As these three, started on `space` behind what has been started there before.
+void start_round_to_words(const ExecutionSpace& space, const TensorView<const float>& values,
+                          const TensorView<bfloat16>& words);
+void start_widen(const ExecutionSpace& space, const TensorView<float>& buffer);
+void start_round_in_place(const ExecutionSpace& space, const TensorView<float>& buffer);
+
 /// rounded[i] = values[i], rounded to bfloat16 and widened again: the bits that come through round_to_words and widen.
 /// They have equally many elements, and are the same or do not overlap.
 void round_through_words(const TensorView<const float>& values, const TensorView<float>& rounded);

@@ -19,7 +19,7 @@ class Backend final : public SegmentBackend {
 
   Request gather(Purpose purpose, const Unshard& unshard, const float* shard, float* buffer,
                  const OperationLabel& label) override;
-  Request reduce(const Reduce& prepared, Pass pass, const float* buffer, float* sums, float* shard,
+  Request reduce(const Reduce& prepared, Pass pass, float* buffer, float* sums, float* shard,
                  const OperationLabel& label) override;
 
  private:

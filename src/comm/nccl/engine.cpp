@@ -21,6 +21,15 @@ using Clock = std::chrono::steady_clock;
 /// After an abort NCCL's kernels end by themselves; a device that has not come to an end by then is lost.
 constexpr std::chrono::seconds abort_takes{5};
 
+/// NCCL only moves these. Its bfloat16 is not in every nccl.h, and another type of 16 bits does as well.
+ncclDataType_t nccl_type(DType type) {
+  return type == DType::bfloat16 ? ncclFloat16 : ncclFloat32;
+}
+
+std::int64_t bytes_of(DType type, std::int64_t elements) {
+  return static_cast<std::int64_t>(size_of(type)) * elements;
+}
+
 }  // namespace
 
 Engine::Engine(std::shared_ptr<mpi::Channel> channel, ncclComm_t comm)
@@ -141,11 +150,12 @@ void Engine::run_group(const Group& group, Purpose purpose) {
   try {
     for (const auto& [sends, peer, message] : group) {
       const auto elements = static_cast<std::size_t>(message.elements);
+      const ncclDataType_t type = nccl_type(message.type);
       if (sends) {
-        check(ncclSend(message.data, elements, ncclFloat32, peer, comm_, stream()), "ncclSend", comm_);
-        count(purpose, 4 * message.elements);
+        check(ncclSend(message.data, elements, type, peer, comm_, stream()), "ncclSend", comm_);
+        count(purpose, bytes_of(message.type, message.elements));
       } else {
-        check(ncclRecv(message.data, elements, ncclFloat32, peer, comm_, stream()), "ncclRecv", comm_);
+        check(ncclRecv(message.data, elements, type, peer, comm_, stream()), "ncclRecv", comm_);
       }
     }
   } catch (const CommunicationError&) {
@@ -159,10 +169,11 @@ void Engine::run_broadcasts(const std::vector<Segment>& segments, Purpose purpos
   check(ncclGroupStart(), "ncclGroupStart", comm_);
   try {
     for (const Segment& segment : segments) {
-      check(ncclBroadcast(segment.send, segment.receive, static_cast<std::size_t>(segment.elements), ncclFloat32,
-                          segment.owner, comm_, stream()),
+      check(ncclBroadcast(segment.send, segment.receive, static_cast<std::size_t>(segment.elements),
+                          nccl_type(segment.type), segment.owner, comm_, stream()),
             "ncclBroadcast", comm_);
-      if (segment.owner == channel_->rank) count(purpose, 4 * segment.elements * (channel_->size - 1));
+      if (segment.owner == channel_->rank)
+        count(purpose, bytes_of(segment.type, segment.elements) * (channel_->size - 1));
     }
   } catch (const CommunicationError&) {
     ncclGroupEnd();
@@ -171,13 +182,12 @@ void Engine::run_broadcasts(const std::vector<Segment>& segments, Purpose purpos
   close_group(segments.size());
 }
 
-void Engine::copy(const float* from, float* to, std::int64_t elements) const {
-  check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(4 * elements), cudaMemcpyDefault, stream()),
-        "cudaMemcpyAsync");
+void Engine::copy(const void* from, void* to, std::int64_t bytes) const {
+  check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault, stream()), "cudaMemcpyAsync");
 }
 
-void Engine::fold(FoldCall& call) {
-  enqueue_fold(stream(), *space_, call);
+void Engine::run_kernel(Kernel& kernel) {
+  enqueue_kernel(stream(), *space_, kernel);
 }
 
 }  // namespace matrixfsdp::nccl

@@ -53,13 +53,14 @@ class Engine {
   /// Of segments of `table`, in this rank's shard and in the buffer.
   struct Segment {
     int owner;
-    const float* send;
-    float* receive;
+    const void* send;
+    void* receive;
     std::int64_t elements;
+    DType type;
   };
   void run_broadcasts(const std::vector<Segment>& segments, Purpose purpose);
-  void copy(const float* from, float* to, std::int64_t elements) const;
-  void fold(FoldCall& call);
+  void copy(const void* from, void* to, std::int64_t bytes) const;
+  void run_kernel(Kernel& kernel);
 
   [[nodiscard]] const std::shared_ptr<mpi::Channel>& channel() const { return channel_; }
   [[nodiscard]] cudaStream_t stream() const { return stream_.get(); }

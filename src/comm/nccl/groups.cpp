@@ -8,7 +8,7 @@
 namespace matrixfsdp::nccl {
 namespace {
 
-constexpr std::int64_t least_broadcast = 256 / 4 * 1024;  ///< elements of a buffer: 256 KiB
+constexpr std::int64_t least_broadcast = 256 * 1024;  ///< bytes of a buffer
 
 }  // namespace
 
@@ -38,11 +38,12 @@ std::vector<OwnersPart> parts_for_owner(const Reduce& reduce, int holder, int ow
   std::vector<OwnersPart> parts;
   std::int64_t sum = 0;
   for (const Piece& block : reduce.held_by(holder)) {
-    if (block.owner == holder) continue;
-    const std::int64_t first = sum;
-    sum += block.elements.size();
+    const bool own = block.owner == holder;
+    const std::int64_t next = sum;
+    if (!own) sum += block.elements.size();
     if (block.owner != owner || block.elements.empty()) continue;
     const std::int64_t shard = mpi::shard_position(owned, block.elements.begin);
+    const std::int64_t first = own ? shard : next;
     OwnersPart* last = parts.empty() ? nullptr : &parts.back();
     if (last != nullptr && last->sum + last->elements == first && last->shard + last->elements == shard)
       last->elements += block.elements.size();
@@ -52,12 +53,13 @@ std::vector<OwnersPart> parts_for_owner(const Reduce& reduce, int holder, int ow
   return parts;
 }
 
-bool broadcast_wins(const SegmentTable& table) {
+bool broadcast_wins(const SegmentTable& table, DType wire) {
   const int size = static_cast<int>(table.intervals.size());
   std::int64_t fullest = 0;
   for (int rank = 0; rank < size; ++rank)
     fullest = std::max(fullest, table.shard_size(rank));
-  return table.size >= least_broadcast && fullest >= (2 * table.size + size - 2) / std::max(1, size - 1);
+  return static_cast<std::int64_t>(size_of(wire)) * table.size >= least_broadcast &&
+         fullest >= (2 * table.size + size - 2) / std::max(1, size - 1);
 }
 
 }  // namespace matrixfsdp::nccl

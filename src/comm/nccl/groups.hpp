@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include <matrixfsdp/core/dtype.hpp>
 #include <matrixfsdp/plan/collective.hpp>
 
 /// Which messages travel in which group. Nothing here calls NCCL.
@@ -10,8 +11,9 @@ namespace matrixfsdp::nccl {
 
 /// Elements that one rank sends to, or receives from, another. Never empty.
 struct Message {
-  float* data;  ///< a send only reads it
+  void* data;  ///< a send only reads it
   std::int64_t elements;
+  DType type = DType::float32;
 };
 
 /// By peer, in the order in which the two agree.
@@ -31,10 +33,10 @@ using Group = std::vector<Transfer>;
 /// way.
 std::vector<Group> make_groups(int rank, const MessagesByPeer& to, const MessagesByPeer& from, int most_operations);
 
-/// Of a reduce, what `holder` sends to `owner` after the last pass: neighbouring blocks in one message, where they are
-/// neighbours in the owner's shard too.
+/// Of a reduce, what `holder` sends to `owner` after the last pass (to itself: in other groups of ranks): neighbouring
+/// blocks in one message, where they are neighbours in the owner's shard too.
 struct OwnersPart {
-  std::int64_t sum;    ///< its first element in the holder's running sums
+  std::int64_t sum;    ///< its first element in the holder's running sums; in its shard, where it is the owner
   std::int64_t shard;  ///< its first element in the owner's shard
   std::int64_t elements;
 };
@@ -43,6 +45,6 @@ std::vector<OwnersPart> parts_for_owner(const Reduce& reduce, int holder, int ow
 /// GatherBy::automatic (nccl.hpp). Through the fullest owner's link go (W - 1) times its segments by send and receive,
 /// and about all P elements, once, by broadcasts, which NCCL pipelines from rank to rank; but a broadcast takes more
 /// hops, so what is small goes directly.
-bool broadcast_wins(const SegmentTable& table);
+bool broadcast_wins(const SegmentTable& table, DType wire);
 
 }  // namespace matrixfsdp::nccl

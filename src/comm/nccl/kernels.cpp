@@ -14,8 +14,8 @@ ExecutionSpace space_on(cudaStream_t stream) {
   return ExecutionSpace(stream);
 }
 
-void enqueue_fold(cudaStream_t /*stream*/, const ExecutionSpace& space, FoldCall& call) {
-  start_fold(space, call.block, call.first, call.sums, call.count);
+void enqueue_kernel(cudaStream_t /*stream*/, const ExecutionSpace& space, Kernel& kernel) {
+  kernel(space);
 }
 
 #else
@@ -30,15 +30,14 @@ ExecutionSpace space_on(cudaStream_t /*stream*/) {
 
 namespace {
 
-void CUDART_CB fold_on_host(void* data) {
-  const auto& call = *static_cast<const FoldCall*>(data);
-  start_fold(ExecutionSpace(), call.block, call.first, call.sums, call.count);
+void CUDART_CB run_on_host(void* kernel) {
+  (*static_cast<const Kernel*>(kernel))(ExecutionSpace());
 }
 
 }  // namespace
 
-void enqueue_fold(cudaStream_t stream, const ExecutionSpace& /*space*/, FoldCall& call) {
-  check(cudaLaunchHostFunc(stream, fold_on_host, &call), "cudaLaunchHostFunc");
+void enqueue_kernel(cudaStream_t stream, const ExecutionSpace& /*space*/, Kernel& kernel) {
+  check(cudaLaunchHostFunc(stream, run_on_host, &kernel), "cudaLaunchHostFunc");
 }
 
 #endif

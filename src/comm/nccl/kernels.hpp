@@ -1,10 +1,10 @@
 #pragma once
 
-#include <cstdint>
+#include <functional>
 
 #include <cuda_runtime_api.h>
 
-#include "comm/fold.hpp"
+#include <matrixfsdp/tensor/tensor.hpp>
 
 namespace matrixfsdp::nccl {
 
@@ -15,14 +15,10 @@ cudaStream_t kernel_stream();
 /// Kokkos' kernels on `stream`; on a host build they run where they are called.
 ExecutionSpace space_on(cudaStream_t stream);
 
-struct FoldCall {
-  FoldBlock block;
-  bool first;
-  float* sums;
-  std::int64_t count;
-};
+/// Starts kernels on the space that it is given.
+using Kernel = std::function<void(const ExecutionSpace& space)>;
 
-/// Folds (comm/fold.hpp) in the order of `stream`; `space` is on it. `call` lives until the fold is complete.
-void enqueue_fold(cudaStream_t stream, const ExecutionSpace& space, FoldCall& call);
+/// Runs `kernel` in the order of `stream`; `space` is on it. `kernel` lives until that is complete, and does not throw.
+void enqueue_kernel(cudaStream_t stream, const ExecutionSpace& space, Kernel& kernel);
 
 }  // namespace matrixfsdp::nccl

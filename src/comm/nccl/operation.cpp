@@ -21,13 +21,13 @@ void Operation::add_groups(std::vector<Group> groups, Purpose purpose) {
   }
 }
 
-void Operation::add_fold(const FoldCall& call) {
-  FoldCall& kept = folds_.emplace_back(call);
-  add([this, &kept] { engine_->fold(kept); });
+void Operation::add_kernel(Kernel kernel) {
+  Kernel& kept = kernels_.emplace_back(std::move(kernel));
+  add([this, &kept] { engine_->run_kernel(kept); });
 }
 
-float* Operation::make_staging(std::int64_t elements) {
-  staging_ = make_tensor<float>("matrixfsdp::nccl_staging", elements);
+std::byte* Operation::make_staging(std::int64_t bytes) {
+  staging_ = make_tensor<std::byte>("matrixfsdp::nccl_staging", bytes);
   return staging_.data();
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -23,9 +24,9 @@ class Operation final : public Request::Operation {
 
   void add(std::function<void()> step) { steps_.push_back(std::move(step)); }
   void add_groups(std::vector<Group> groups, Purpose purpose);
-  void add_fold(const FoldCall& call);
+  void add_kernel(Kernel kernel);
   /// Staging that lives as long as the operation.
-  float* make_staging(std::int64_t elements);
+  std::byte* make_staging(std::int64_t bytes);
   /// Nothing is added after this.
   void finish();
 
@@ -51,8 +52,8 @@ class Operation final : public Request::Operation {
   std::uint64_t sequence_;
   std::vector<std::function<void()>> steps_;
   std::size_t next_ = 0;
-  std::deque<FoldCall> folds_;  // host functions keep their addresses
-  Tensor<float> staging_;
+  std::deque<Kernel> kernels_;  // host functions keep their addresses
+  Tensor<std::byte> staging_;
   Event ready_;
   Event done_;
   Clock::time_point begin_ = Clock::now();

@@ -3,6 +3,9 @@
 #include <cstddef>
 #include <utility>
 
+#include <matrixfsdp/tensor/wire.hpp>
+
+#include "comm/fold.hpp"
 #include "comm/mpi/segment_pace.hpp"
 #include "comm/nccl/backend.hpp"
 #include "comm/nccl/operation.hpp"
@@ -10,11 +13,16 @@
 namespace matrixfsdp::nccl {
 namespace {
 
-/// Rounds of two blocks of every holder: one group brings all ranks' gradients of them into the holders' staging, then
-/// the folds run, and the next group waits for them on the stream. After the last round the sums go to their owners.
+/// Rounds of two blocks of every holder of a shard group: one NCCL group brings all members' gradients of them into the
+/// holders' staging, another the sums of the group of ranks before, then the folds run, and the sums go on to the next
+/// group of ranks; the next round waits for all that on the stream. After the last round the sums of the last group go
+/// to their owners, or while there are more passes to the first group. Nobody waits in a circle: a round waits for the
+/// same round of the groups before, and for the round before of the groups behind. Gradients are float or bfloat16,
+/// sums float.
+template <class Gradient>
 class Rounds {
  public:
-  Rounds(const Engine& engine, Operation& operation, const Reduce& reduce, Pass pass, const float* buffer,
+  Rounds(const Engine& engine, Operation& operation, const Reduce& reduce, Pass pass, const Gradient* buffer,
          int most_operations)
       : operation_(operation),
         reduce_(reduce),
@@ -22,11 +30,18 @@ class Rounds {
         buffer_(buffer),
         most_operations_(most_operations),
         rank_(engine.channel()->rank),
-        size_(engine.channel()->size) {
-    const auto [even, odd] = reduce_staging(reduce, rank_);
+        size_(engine.channel()->size),
+        members_(static_cast<int>(reduce.table.intervals.size())),
+        member_(rank_ % members_),
+        group_(rank_ / members_),
+        last_group_(reduce.replicas - 1) {
+    const auto [even, odd] = reduce_staging(reduce, member_);
     half_ = even;
     stride_ = even + odd;
-    if (size_ > 1 && stride_ > 0) staging_ = operation.make_staging((size_ - 1) * stride_);
+    if (members_ > 1 && stride_ > 0) {
+      staging_ = reinterpret_cast<Gradient*>(
+          operation.make_staging((members_ - 1) * stride_ * static_cast<std::int64_t>(sizeof(Gradient))));
+    }
   }
 
   void add(float* sums, float* shard) {
@@ -36,36 +51,55 @@ class Rounds {
       longest = std::max(longest, blocks.size());
     for (std::size_t first = 0; first < longest; first += 2) {
       add_exchange(first);
+      add_sums_of(first, group_ - 1, group_);
       add_fold(first);
       add_fold(first + 1);
+      add_sums_of(first, group_, group_ + 1);
     }
-    if (pass_.last) add_owners(sums, shard);
+    if (pass_.last)
+      add_owners(sums, shard);
+    else
+      add_return();
   }
 
  private:
-  [[nodiscard]] const std::vector<Piece>& held() const { return reduce_.held_by(rank_); }
+  [[nodiscard]] const std::vector<Piece>& held() const { return reduce_.held_by(member_); }
+  [[nodiscard]] int rank_of(int group, int member) const { return group * members_ + member; }
+  static constexpr DType type = sizeof(Gradient) == 2 ? DType::bfloat16 : DType::float32;
+
+  /// Messages to and from each rank, which become groups.
+  struct Messages {
+    explicit Messages(int size) : to(static_cast<std::size_t>(size)), from(static_cast<std::size_t>(size)) {}
+    std::vector<Message>& sent_to(int rank) { return to[static_cast<std::size_t>(rank)]; }
+    std::vector<Message>& received_from(int rank) { return from[static_cast<std::size_t>(rank)]; }
+
+    MessagesByPeer to;
+    MessagesByPeer from;
+  };
+  void add_messages(const Messages& messages) {
+    operation_.add_groups(make_groups(rank_, messages.to, messages.from, most_operations_), Purpose::reduce);
+  }
 
   /// Where each block that this rank holds is summed.
   void place_sums(float* sums, float* shard) {
-    const auto& mine = reduce_.table.intervals[static_cast<std::size_t>(rank_)];
+    const auto& mine = reduce_.table.intervals[static_cast<std::size_t>(member_)];
     for (const Piece& block : held()) {
-      const bool own = block.owner == rank_;
+      const bool own = block.owner == member_;
       sums_.push_back(own ? shard + mpi::shard_position(mine, block.elements.begin) : sums);
       if (!own) sums += block.elements.size();
     }
   }
 
   void add_exchange(std::size_t first) {
-    MessagesByPeer to(static_cast<std::size_t>(size_));
-    MessagesByPeer from(static_cast<std::size_t>(size_));
-    for (int peer = 0; peer < size_; ++peer) {
-      if (peer == rank_) continue;
+    Messages messages(size_);
+    for (int peer = 0; peer < members_; ++peer) {
+      if (peer == member_) continue;
       for (std::size_t index = first; index < first + 2; ++index) {
-        add_block(peer, index, to[static_cast<std::size_t>(peer)]);
-        add_room(peer, index, from[static_cast<std::size_t>(peer)]);
+        add_block(peer, index, messages.sent_to(rank_of(group_, peer)));
+        add_room(peer, index, messages.received_from(rank_of(group_, peer)));
       }
     }
-    operation_.add_groups(make_groups(rank_, to, from, most_operations_), Purpose::reduce);
+    add_messages(messages);
   }
 
   /// This rank's gradient of block `index` of `holder`.
@@ -73,61 +107,104 @@ class Rounds {
     const auto& blocks = reduce_.held_by(holder);
     if (index >= blocks.size() || blocks[index].elements.empty()) return;
     const Interval& elements = blocks[index].elements;
-    messages.push_back({const_cast<float*>(buffer_) + elements.begin, elements.size()});
+    messages.push_back({const_cast<Gradient*>(buffer_) + elements.begin, elements.size(), type});
   }
 
   /// Room for the gradient of `peer`, of block `index` of this rank.
   void add_room(int peer, std::size_t index, std::vector<Message>& messages) const {
     if (index >= held().size() || held()[index].elements.empty()) return;
-    const int row = peer < rank_ ? peer : peer - 1;
-    messages.push_back({half_of(index) + row * stride_, held()[index].elements.size()});
+    const int row = peer < member_ ? peer : peer - 1;
+    messages.push_back({half_of(index) + row * stride_, held()[index].elements.size(), type});
   }
 
-  [[nodiscard]] float* half_of(std::size_t index) const {
+  [[nodiscard]] Gradient* half_of(std::size_t index) const {
     return staging_ == nullptr ? nullptr : staging_ + static_cast<std::int64_t>(index % 2) * half_;
+  }
+
+  /// The sum of block `index` that this rank holds.
+  void add_sum(std::size_t index, std::vector<Message>& messages) const {
+    if (index < held().size() && !held()[index].elements.empty())
+      messages.push_back({sums_[index], held()[index].elements.size()});
+  }
+
+  /// The sums of two blocks go from a group of ranks to the next: this rank is in one of them.
+  void add_sums_of(std::size_t first, int from, int to) {
+    if (from < 0 || to > last_group_) return;
+    Messages messages(size_);
+    auto& mine =
+        group_ == from ? messages.sent_to(rank_of(to, member_)) : messages.received_from(rank_of(from, member_));
+    add_sum(first, mine);
+    add_sum(first + 1, mine);
+    add_messages(messages);
   }
 
   void add_fold(std::size_t index) {
     if (index >= held().size()) return;
     const Interval& elements = held()[index].elements;
-    operation_.add_fold({{half_of(index), stride_, buffer_ + elements.begin, rank_, size_},
-                         pass_.first,
-                         sums_[index],
-                         elements.size()});
+    const FoldBlockOf<Gradient> block{half_of(index), stride_, buffer_ + elements.begin, member_, members_};
+    operation_.add_kernel([block, first = pass_.first && group_ == 0, sums = sums_[index], count = elements.size()](
+                              const ExecutionSpace& space) { start_fold(space, block, first, sums, count); });
   }
 
+  /// From the last group to the owners of all groups.
   void add_owners(float* sums, float* shard) {
-    MessagesByPeer to(static_cast<std::size_t>(size_));
-    MessagesByPeer from(static_cast<std::size_t>(size_));
-    for (int peer = 0; peer < size_; ++peer) {
+    Messages messages(size_);
+    for (int peer = 0; peer < size_ && group_ == last_group_; ++peer) {
       if (peer == rank_) continue;
-      for (const OwnersPart& part : parts_for_owner(reduce_, rank_, peer))
-        to[static_cast<std::size_t>(peer)].push_back({sums + part.sum, part.elements});
-      for (const OwnersPart& part : parts_for_owner(reduce_, peer, rank_))
-        from[static_cast<std::size_t>(peer)].push_back({shard + part.shard, part.elements});
+      const int owner = peer % members_;
+      for (const OwnersPart& part : parts_for_owner(reduce_, member_, owner))
+        messages.sent_to(peer).push_back({(owner == member_ ? shard : sums) + part.sum, part.elements});
     }
-    operation_.add_groups(make_groups(rank_, to, from, most_operations_), Purpose::reduce);
+    for (int holder = 0; holder < members_; ++holder) {
+      const int peer = rank_of(last_group_, holder);
+      if (peer == rank_) continue;
+      for (const OwnersPart& part : parts_for_owner(reduce_, holder, member_))
+        messages.received_from(peer).push_back({shard + part.shard, part.elements});
+    }
+    add_messages(messages);
+  }
+
+  /// From the last group to the first, which goes on with the next pass.
+  void add_return() {
+    if (last_group_ == 0 || (group_ != 0 && group_ != last_group_)) return;
+    Messages messages(size_);
+    auto& mine =
+        group_ == 0 ? messages.received_from(rank_of(last_group_, member_)) : messages.sent_to(rank_of(0, member_));
+    for (std::size_t index = 0; index < held().size(); ++index)
+      add_sum(index, mine);
+    add_messages(messages);
   }
 
   Operation& operation_;
   const Reduce& reduce_;
   Pass pass_;
-  const float* buffer_;
+  const Gradient* buffer_;
   int most_operations_;
   int rank_;
   int size_;
+  int members_;              // of a shard group
+  int member_;               // this rank in its group
+  int group_;                // this rank's
+  int last_group_;           // replicas less one
   std::int64_t half_ = 0;    // elements of a peer's staging before that of odd-numbered blocks
   std::int64_t stride_ = 0;  // elements of a peer's staging
-  float* staging_ = nullptr;
+  Gradient* staging_ = nullptr;
   std::vector<float*> sums_;  // of each block that this rank holds
 };
 
 }  // namespace
 
-Request Backend::reduce(const Reduce& prepared, Pass pass, const float* buffer, float* sums, float* shard,
+Request Backend::reduce(const Reduce& prepared, Pass pass, float* buffer, float* sums, float* shard,
                         const OperationLabel& label) {
   return start(label, [&](Operation& operation) {
-    Rounds(*engine_, operation, prepared, pass, buffer, options_.group_operations).add(sums, shard);
+    if (prepared.wire == DType::float32) {
+      Rounds<float>(*engine_, operation, prepared, pass, buffer, options_.group_operations).add(sums, shard);
+      return;
+    }
+    const TensorView<float> gradient(buffer, static_cast<std::size_t>(prepared.table.size));
+    operation.add_kernel([gradient](const ExecutionSpace& space) { start_round_in_place(space, gradient); });
+    Rounds<bfloat16>(*engine_, operation, prepared, pass, lower_words(gradient).data(), options_.group_operations)
+        .add(sums, shard);
   });
 }
 

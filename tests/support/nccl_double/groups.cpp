@@ -37,7 +37,7 @@ struct Leg {
 };
 
 std::uint64_t bytes_of(ncclDataType_t type) {
-  return type == ncclFloat32 ? 4 : type == ncclBfloat16 ? 2 : 1;
+  return type == ncclFloat32 ? 4 : type == ncclFloat16 || type == ncclBfloat16 ? 2 : 1;
 }
 
 /// usage/p2p: a send ends when its peer has received it: nothing is buffered that a program could rely on.
