@@ -41,6 +41,15 @@ nlohmann::json to_json(const Spread& spread) {
   return {{"median", spread.median}, {"minimum", spread.minimum}, {"maximum", spread.maximum}};
 }
 
+double slowest(Communicator& communicator, double mine) {
+  const auto all = all_gather_value(communicator, Purpose::other, mine, {"benchmark times", "", ""});
+  return *std::max_element(all.begin(), all.end());
+}
+
+double hidden_share(double under_way, double waited) {
+  return under_way > 0 ? std::max(0.0, 1 - waited / under_way) : 1;
+}
+
 nlohmann::json environment(Session& session) {
   return {{"processor", processor()},
           {"cores", std::thread::hardware_concurrency()},

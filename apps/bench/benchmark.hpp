@@ -22,6 +22,12 @@ Spread spread_of(std::vector<double> values);
 /// {"median","minimum","maximum"}.
 nlohmann::json to_json(const Spread& spread);
 
+/// Collective: the slowest rank's figure, the same on all ranks.
+double slowest(Communicator& communicator, double mine);
+
+/// Share of the time that transfers were under way in which the rank did not wait for them; 1 without any.
+double hidden_share(double under_way, double waited);
+
 /// Processor, cores, ranks, Kokkos, MPI, BLAS: what a figure belongs to.
 nlohmann::json environment(Session& session);
 

@@ -126,12 +126,10 @@ void measure(Communicator& world, Contender& contender) {
   const auto begin = Clock::now();
   contender.start(unshards ? shard : whole, output).wait();
   const double mine = std::chrono::duration<double>(Clock::now() - begin).count();
-  double slowest = 0;
-  for (const double seconds : all_gather_value(world, Purpose::other, mine, label))
-    slowest = std::max(slowest, seconds);
+  const double seconds = slowest(world, mine);
   for (const std::int64_t count : all_gather_value(world, Purpose::other, differences(output, expected), label))
     contender.wrong += count;
-  contender.seconds.push_back(slowest);
+  contender.seconds.push_back(seconds);
 }
 
 /// The even split by the MPI library: MPI_Iallgather, or MPI_Ireduce_scatter_block.

@@ -113,15 +113,6 @@ class Step {
   double poll_;  ///< 0: a thread does it, or nobody
 };
 
-double slowest(Communicator& communicator, double mine) {
-  const auto all = all_gather_value(communicator, Purpose::other, mine, {"benchmark times", "", ""});
-  return *std::max_element(all.begin(), all.end());
-}
-
-double hidden(double under_way, double waited) {
-  return under_way > 0 ? std::max(0.0, 1 - waited / under_way) : 1;
-}
-
 void run_round(Communicator& world, Contender& contender, const OverlapOptions& options, bool count) {
   world.barrier({"benchmark round", "", ""});
   const double communication = slowest(world, Step(contender, options, 0).run().total);
@@ -140,9 +131,9 @@ void run_round(Communicator& world, Contender& contender, const OverlapOptions& 
   contender.first_unshard.push_back(first_unshard);
   contender.last_reduce.push_back(last_reduce);
   contender.unshard_hidden.push_back(
-      hidden(after.unshard_under_way - before.unshard_under_way, after.unshard_waited - before.unshard_waited));
+      hidden_share(after.unshard_under_way - before.unshard_under_way, after.unshard_waited - before.unshard_waited));
   contender.reduce_hidden.push_back(
-      hidden(after.reduce_under_way - before.reduce_under_way, after.reduce_waited - before.reduce_waited));
+      hidden_share(after.reduce_under_way - before.reduce_under_way, after.reduce_waited - before.reduce_waited));
   contender.bound.push_back(bound);
   contender.ratio.push_back(step / bound);
 }

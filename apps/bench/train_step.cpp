@@ -1,6 +1,5 @@
 #include "apps/bench/train_step.hpp"
 
-#include <algorithm>
 #include <chrono>
 #include <memory>
 
@@ -22,12 +21,6 @@ using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) {
   Kokkos::fence();
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-/// The same figure on all ranks: the slowest rank's.
-double slowest(Communicator& communicator, double mine) {
-  const auto all = all_gather_value(communicator, Purpose::other, mine, {"benchmark times", "", ""});
-  return *std::max_element(all.begin(), all.end());
 }
 
 /// Rate of one large product in this run: the model's own feed-forward shape, a number of times over at least 0.2 s.
@@ -85,12 +78,12 @@ train::MicroBatch random_batch(const train::Options& options, std::int64_t index
   return batch;
 }
 
-/// Share of the time that transfers were under way in which this rank did not wait for them; 1 without any.
-double hidden_share(const TransferTimes& before, const TransferTimes& after) {
+/// Of unshard and reduce together.
+double hidden_between(const TransferTimes& before, const TransferTimes& after) {
   const double under_way =
       after.unshard_under_way + after.reduce_under_way - before.unshard_under_way - before.reduce_under_way;
   const double waited = after.unshard_waited + after.reduce_waited - before.unshard_waited - before.reduce_waited;
-  return under_way > 0 ? std::max(0.0, 1 - waited / under_way) : 1;
+  return hidden_share(under_way, waited);
 }
 
 /// One step; `gflops` is the rate of sgemm measured just before.
@@ -125,7 +118,7 @@ void run_step(Communicator& communicator, Contender& contender, const train::Opt
   contender.total.push_back(1e3 * total);
   contender.fraction.push_back(1e-9 * flops / total / gflops);
   contender.forward_backward_fraction.push_back(1e-9 * flops / slowest(communicator, forward_backward) / gflops);
-  contender.hidden.push_back(hidden_share(transfers_before, replica.model.transfer_times()));
+  contender.hidden.push_back(hidden_between(transfers_before, replica.model.transfer_times()));
   contender.optimizer_bytes += communicator.bytes()[Purpose::optimizer] - bytes_before;
 }
 

@@ -154,6 +154,7 @@ trap 'exit 2' INT TERM
 jobs="$(nproc)"  # before OMP_NUM_THREADS, which it obeys
 export CCACHE_BASEDIR="$folder" CCACHE_NOHASHDIR=1
 export OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
+export GTEST_FAIL_FAST=1  # the first red test of a program is enough: the next ones may wait for their deadlines again
 
 compile() { # targets; all when there are none
   if (($# > 0)); then set -- --target "$@"; fi

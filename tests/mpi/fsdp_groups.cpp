@@ -1,5 +1,3 @@
-#include <vector>
-
 #include <gtest/gtest.h>
 
 #include <matrixfsdp/core/error.hpp>
@@ -9,6 +7,7 @@
 
 #include "support/micro_gradients.hpp"
 #include "support/mpi_world.hpp"
+#include "support/parts_of_world.hpp"
 #include "support/small_models.hpp"
 
 /// Hybrid sharding: groups of ranks that each hold the whole model.
@@ -16,38 +15,18 @@ namespace matrixfsdp {
 namespace {
 
 using testing::expect_folded_gradients;
+using testing::group_sizes;
+using testing::run_step;
 using testing::small_model;
 using testing::sum_over_ranks;
 using testing::world;
-using testing::write_gradients;
-
-std::vector<int> shard_sizes() {
-  std::vector<int> sizes;
-  for (int size = 1; size <= world().size(); ++size) {
-    if (world().size() % size == 0) sizes.push_back(size);
-  }
-  return sizes;
-}
-
-void run_step(ShardedModel& model, std::int64_t passes) {
-  model.begin_step();
-  for (std::int64_t pass = 0; pass < passes; ++pass) {
-    model.begin_pass();
-    for (std::size_t u = model.unit_count(); u-- > 0;) {
-      model.unshard(u, Phase::backward);
-      write_gradients(model, u, pass * world().size() + world().rank());
-      model.reshard(u);
-      model.reduce(u);
-    }
-  }
-}
 
 // The same sums, norm and weights whatever the shard size: the fold is over all ranks' micro-batches.
 TEST(FsdpGroups, the_shard_size_leaves_no_trace_in_the_bits) {
   const ModelSpec spec = small_model(3);
   for (const std::int64_t passes : {1, 3}) {
     double norm = 0;
-    for (const int size : shard_sizes()) {
+    for (const int size : group_sizes()) {
       ShardedModelOptions options;
       options.passes = passes;
       options.shard_size = size;
@@ -69,7 +48,7 @@ TEST(FsdpGroups, the_shard_size_leaves_no_trace_in_the_bits) {
 // Unshard stays inside the group, and owned memory is that of a plan for so many ranks; so is the rest, as predicted.
 TEST(FsdpGroups, bytes_and_memory_are_those_of_the_group) {
   const ModelSpec spec = small_model(3);
-  for (const int size : shard_sizes()) {
+  for (const int size : group_sizes()) {
     const Plan plan = make_plan(spec, size);
     ShardedModelOptions options;
     options.shard_size = size;

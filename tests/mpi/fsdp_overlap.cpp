@@ -17,32 +17,10 @@ namespace matrixfsdp {
 namespace {
 
 using testing::expect_folded_gradients;
+using testing::run_step;
 using testing::small_model;
 using testing::sum_over_ranks;
 using testing::world;
-using testing::write_gradients;
-
-/// Forward and backward of every pass, as a training loop calls them; between calls the rank may compute.
-template <class Compute>
-void run_step(ShardedModel& model, std::int64_t passes, Compute compute) {
-  const std::size_t units = model.unit_count();
-  model.begin_step();
-  for (std::int64_t pass = 0; pass < passes; ++pass) {
-    model.begin_pass();
-    for (std::size_t u = 0; u < units; ++u) {
-      model.unshard(u, Phase::forward);
-      compute();
-      model.reshard(u);
-    }
-    for (std::size_t u = units; u-- > 0;) {
-      model.unshard(u, Phase::backward);
-      compute();
-      write_gradients(model, u, pass * world().size() + world().rank());
-      model.reshard(u);
-      model.reduce(u);
-    }
-  }
-}
 
 // However many reduces travel at once, in whatever way they are moved, with buffers used again and again: the same
 // sums.
@@ -81,7 +59,7 @@ TEST(FsdpOverlap, reduces_under_way_have_sums_of_their_own) {
   options.reduces_in_flight = 2;
   options.progress_thread = false;
   ShardedModel model(world(), spec, make_plan(spec, world().size()), options);
-  run_step(model, 1, [] {});
+  run_step(model, 1);
   expect_folded_gradients(model, world().size());
 }
 
@@ -97,7 +75,7 @@ TEST(FsdpOverlap, a_unit_waits_for_its_own_last_reduce) {
       options.reduces_in_flight = 3;
       const Plan plan = replicated ? make_replicated_plan(spec, world().size()) : make_plan(spec, world().size());
       ShardedModel model(world(), spec, plan, options);
-      run_step(model, 4, [] {});
+      run_step(model, 4);
       expect_folded_gradients(model, 4 * world().size());
     }
   }
@@ -134,7 +112,7 @@ TEST(FsdpOverlap, transfer_times_count_what_was_waited_for) {
   ShardedModelOptions options;
   options.collective = CollectiveAlgorithm::direct;
   ShardedModel model(world(), small_model(3), make_plan(small_model(3), world().size()), options);
-  run_step(model, 1, [] {});  // announces
+  run_step(model, 1);  // announces
   const TransferTimes before = model.transfer_times();
   model.weights_changed();
   run_step(model, 1, [] { std::this_thread::sleep_for(std::chrono::milliseconds(20)); });

@@ -38,6 +38,33 @@ inline void write_gradients(ShardedModel& model, std::size_t unit, std::int64_t 
   }
 }
 
+/// Forward and backward of every pass, as a training loop calls them, with the gradients of each rank's micro-batches;
+/// between calls the rank computes.
+template <class Compute>
+void run_step(ShardedModel& model, std::int64_t passes, const Compute& compute) {
+  const Communicator& communicator = model.communicator();
+  model.begin_step();
+  for (std::int64_t pass = 0; pass < passes; ++pass) {
+    model.begin_pass();
+    for (std::size_t u = 0; u < model.unit_count(); ++u) {
+      model.unshard(u, Phase::forward);
+      compute();
+      model.reshard(u);
+    }
+    for (std::size_t u = model.unit_count(); u-- > 0;) {
+      model.unshard(u, Phase::backward);
+      compute();
+      write_gradients(model, u, pass * communicator.size() + communicator.rank());
+      model.reshard(u);
+      model.reduce(u);
+    }
+  }
+}
+
+inline void run_step(ShardedModel& model, std::int64_t passes) {
+  run_step(model, passes, [] {});
+}
+
 /// Owners hold the left fold of `micro_batches`, bit for bit.
 inline void expect_folded_gradients(const ShardedModel& model, std::int64_t micro_batches) {
   for (const ParameterView& view : model.trainable()) {
