@@ -70,6 +70,32 @@ TEST(CommProgress, operations_end_while_nobody_tests) {
   }
 }
 
+// The others come late to the first operation; the second is of two ranks only, and has all that it needs.
+TEST(CommProgress, an_operation_that_cannot_go_on_does_not_hold_up_the_next) {
+  if (world().size() < 3) return;
+  Communicator own = testing::duplicate_world();
+  const ProgressThread thread(own);
+  const bool late = own.rank() >= 2;
+  if (late) world().barrier({"the second operation is over", "", ""});
+  Reduction first(own);
+  const int members = late ? 1 : 2;
+  const int member = late ? 0 : own.rank();
+  const SegmentTable table = even_table(40 * exchange_block, members);
+  Unshard unshard = prepare_unshard(CollectiveAlgorithm::direct, table, make_topology(members, 1), member);
+  unshard.first_rank = late ? own.rank() : 0;
+  const Tensor<float> shard = make_zeros<float>("shard", table.shard_size(member));
+  const Tensor<float> buffer = make_zeros<float>("buffer", table.size);
+  Request second = gather(own, Purpose::unshard, unshard, shard, buffer, label);
+  EXPECT_TRUE(completes_within(second, 20s));
+  if (!late) {
+    EXPECT_FALSE(first.request.complete());
+    world().barrier({"the second operation is over", "", ""});
+  }
+  second.wait();
+  first.request.wait();
+  first.expect_sums(own.size());
+}
+
 TEST(CommProgress, without_a_thread_nothing_moves) {
   if (world().size() == 1) return;  // complete at once
   Reduction reduction(world());
