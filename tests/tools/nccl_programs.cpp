@@ -72,8 +72,11 @@ bool has(const std::string& text, const std::string& part) {
 // pass, several reduces and units under way.
 TEST(NcclPrograms, a_run_over_nccl_has_the_losses_of_mpi) {
   const std::string folder = text_folder("nccl-losses");
-  const std::vector<std::vector<std::string>> variants = {
-      {}, {"--reduces-in-flight", "2", "--prefetch", "2"}, {"--progress", "poll", "--strategy", "ddp"}};
+  const std::vector<std::vector<std::string>> variants = {{},
+                                                          {"--reduces-in-flight", "2", "--prefetch", "2"},
+                                                          {"--progress", "poll", "--strategy", "ddp"},
+                                                          {"--param-dtype", "bfloat16", "--reduce-dtype", "bfloat16"},
+                                                          {"--reduce-dtype", "bfloat16", "--shard-size", "1"}};
   for (std::size_t i = 0; i < variants.size(); ++i) {
     std::vector<std::vector<std::string>> steps;
     for (const std::string backend : {"mpi", "nccl", "auto"}) {
