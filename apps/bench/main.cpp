@@ -11,6 +11,7 @@
 
 #include "apps/bench/collectives.hpp"
 #include "apps/bench/newton_schulz.hpp"
+#include "apps/bench/optimizer_step.hpp"
 #include "apps/bench/overlap.hpp"
 #include "apps/bench/paper_model.hpp"
 #include "apps/bench/planner.hpp"
@@ -92,13 +93,21 @@ int main(int argc, char** argv) {
         "overlap",
         "Steps of a model whose computation is a timed wait: how much of the communication hides behind it. progress: "
         "what moves transfers meanwhile: a thread, tests every --poll-ms, or nothing. communication_ms: a step that "
-        "computes nothing; first_unshard_ms, last_reduce_ms: waits of root and first block, which have nothing to hide "
+        "computes nothing; over_first: step over that of the first row, in the same rounds; first_unshard_ms, "
+        "last_reduce_ms: waits of root and first block, which have nothing to hide "
         "behind; bound_ms: max(compute, communication) and those; ratio: step over bound; hidden: share of the time "
         "under way in which the rank did not wait.");
     overlap->add_option("--units", overlap_options.units)->check(CLI::PositiveNumber)->capture_default_str();
     overlap->add_option("--bytes", overlap_options.bytes, "Of each unit")
         ->transform(CLI::AsSizeValue(false))
         ->capture_default_str();
+    overlap->add_option("--progress", overlap_options.progress, "One or more")
+        ->check(CLI::IsMember({"thread", "poll", "none"}))
+        ->capture_default_str();
+    overlap
+        ->add_option("--matrices", overlap_options.matrices,
+                     "Equal ones, of a unit; one or more. Else those of a transformer's block")
+        ->check(CLI::PositiveNumber);
     overlap->add_option("--compute-ms", overlap_options.compute_milliseconds, "Of a unit's forward; backward: twice")
         ->check(CLI::NonNegativeNumber)
         ->capture_default_str();
@@ -133,6 +142,36 @@ int main(int argc, char** argv) {
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
     newton_schulz->add_flag("--json", newton_schulz_options.json);
+
+    bench::OptimizerStepOptions optimizer_options;
+    CLI::App* optimizer_step = app.add_subcommand(
+        "optimizer-step",
+        "The optimizer's step of each strategy, on blocks of four h x h and two h x 4h matrices. ratio: over the first "
+        "strategy's, in the same rounds; predicted_ms: of the time model, from this run's links and kernel rate; "
+        "kernel_ms: the busiest rank's FLOPs at that rate; optimizer_bytes, predicted_bytes: sent by all ranks in one "
+        "step, counted and by formula; peak_bytes: of the fullest rank, with weights, gradients and all buffers; "
+        "ranks_with_matrices: by the plan; gamma: the largest of all units; kernel_gflops: of Newton-Schulz on all "
+        "ranks at "
+        "once; kflop_per_byte: that over the rate of a link.");
+    optimizer_step->add_option("--blocks", optimizer_options.blocks)->check(CLI::PositiveNumber)->capture_default_str();
+    optimizer_step->add_option("--hidden", optimizer_options.hidden)->check(CLI::PositiveNumber)->capture_default_str();
+    optimizer_step->add_option("--optimizer", optimizer_options.optimizer)
+        ->check(CLI::IsMember({"muon", "adamw"}))
+        ->capture_default_str();
+    optimizer_step->add_option("--ns-steps", optimizer_options.newton_schulz_steps)
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+    optimizer_step->add_option("--strategy", optimizer_options.strategies, "One or more; ratios are to the first")
+        ->capture_default_str();
+    optimizer_step->add_option("--ranks", optimizer_options.ranks,
+                               "Strong scaling: the first so many ranks, one number after the other; else all");
+    optimizer_step->add_option("--collective-profile", optimizer_options.profile,
+                               "File of the calibration: read if it exists, else written");
+    optimizer_step->add_option("--rounds", optimizer_options.rounds)->check(CLI::PositiveNumber)->capture_default_str();
+    optimizer_step->add_option("--threads", optimizer_options.threads)
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+    optimizer_step->add_flag("--json", optimizer_options.json);
 
     std::string backend = "auto";
     for (CLI::App* command : {train_step, collectives, overlap}) {
@@ -184,7 +223,10 @@ int main(int argc, char** argv) {
       if (session.world().rank() == 0) fmt::print("{}", text);
       return exit_ok;
     }
-    linalg::set_threads(newton_schulz->parsed() ? newton_schulz_options.threads : options.threads);
+    linalg::set_threads(newton_schulz->parsed()    ? newton_schulz_options.threads
+                        : optimizer_step->parsed() ? optimizer_options.threads
+                                                   : options.threads);
+    if (optimizer_step->parsed()) return bench::optimizer_step(session, optimizer_options);
     if (newton_schulz->parsed()) return bench::newton_schulz(session, newton_schulz_options);
     options.backend = collectives_options.backend = overlap_options.backend = train::parse_backend(backend);
     if (collectives->parsed()) return bench::collectives(session, collectives_options);

@@ -12,8 +12,10 @@
 #include <matrixfsdp/core/log.hpp>
 #include <matrixfsdp/fsdp/sharded_model.hpp>
 #include <matrixfsdp/plan/planner.hpp>
+#include <matrixfsdp/plan/report.hpp>
 
 #include "apps/bench/benchmark.hpp"
+#include "apps/bench/block_model.hpp"
 
 namespace matrixfsdp::bench {
 namespace {
@@ -25,33 +27,17 @@ double since(Clock::time_point start) {
   return Seconds(Clock::now() - start).count();
 }
 
-ParameterSpec matrix(const std::string& name, std::int64_t rows, std::int64_t columns) {
-  ParameterSpec spec;
-  spec.name = name;
-  spec.shape = {rows, columns};
-  return spec;
-}
-
-/// Units as a transformer's blocks: four h x h and two h x 4h matrices, 12 h^2 elements; and a kept root of one h x h.
-ModelSpec model_of(const OverlapOptions& options) {
-  const auto h = std::max<std::int64_t>(1, std::llround(std::sqrt(static_cast<double>(options.bytes) / 48)));
-  ModelSpec model;
-  model.units.push_back({"root", {matrix("root.weight", h, h)}, true});
-  for (std::int64_t u = 0; u < options.units; ++u) {
-    const std::string name = "block." + std::to_string(u);
-    UnitSpec unit{name, {}, false};
-    for (const char* square : {".query", ".key", ".value", ".output"})
-      unit.parameters.push_back(matrix(name + square, h, h));
-    unit.parameters.push_back(matrix(name + ".up", 4 * h, h));
-    unit.parameters.push_back(matrix(name + ".down", h, 4 * h));
-    model.units.push_back(std::move(unit));
-  }
-  return model;
+/// Units of `options.bytes` each; matrices: of a unit, 0: those of a transformer's block.
+ModelSpec model_of(const OverlapOptions& options, std::int64_t matrices) {
+  const auto hidden = std::max<std::int64_t>(1, std::llround(std::sqrt(static_cast<double>(options.bytes) / 48)));
+  return matrices > 0 ? even_block_model(options.units, hidden, matrices) : block_model(options.units, hidden);
 }
 
 /// One way to move transfers, and what was measured of it, in seconds of each round.
 struct Contender {
   std::string progress;
+  std::int64_t matrices = 0;                   ///< of a unit; 0: those of a transformer's block
+  double gamma = 1;                            ///< of the units, not of the root
   std::unique_ptr<Communicator> communicator;  ///< its own: a progress thread moves all that is under way on one
   std::unique_ptr<nccl::Attachment> attachment;
   std::unique_ptr<ShardedModel> model;
@@ -144,26 +130,56 @@ nlohmann::json milliseconds(std::vector<double> seconds) {
   return to_json(spread_of(std::move(seconds)));
 }
 
+Contender make_contender(Communicator& world, const OverlapOptions& options, std::int64_t matrices,
+                         const std::string& progress) {
+  const ModelSpec spec = model_of(options, matrices);
+  Plan plan = make_plan(spec, world.size());
+  const std::vector<double> gamma = report(spec, plan, {}).gamma;
+  Contender contender;
+  contender.progress = progress;
+  contender.matrices = matrices;
+  contender.gamma = *std::max_element(gamma.begin() + 1, gamma.end());
+  contender.polls = progress == "poll";
+  ShardedModelOptions sharding;
+  sharding.prefetch = options.prefetch;
+  sharding.reduces_in_flight = options.reduces_in_flight;
+  sharding.progress_thread = progress == "thread";
+  contender.communicator = std::make_unique<Communicator>(mpi::duplicate(world));
+  contender.attachment =
+      std::make_unique<nccl::Attachment>(train::attach_backend(*contender.communicator, options.backend));
+  contender.model = std::make_unique<ShardedModel>(*contender.communicator, spec, std::move(plan), sharding);
+  return contender;
+}
+
+nlohmann::json row_of(const Contender& contender, const Contender& first, const OverlapOptions& options) {
+  std::vector<double> over_first;
+  for (std::size_t i = 0; i < contender.step.size(); ++i)
+    over_first.push_back(contender.step[i] / first.step[i]);
+  return {
+      {"progress", contender.progress},
+      {"matrices", contender.matrices > 0 ? contender.matrices : 6},
+      {"gamma", contender.gamma},
+      {"compute_ms", 3 * options.compute_milliseconds * static_cast<double>(options.units)},
+      {"communication_ms", milliseconds(contender.communication)},
+      {"first_unshard_ms", milliseconds(contender.first_unshard)},
+      {"last_reduce_ms", milliseconds(contender.last_reduce)},
+      {"step_ms", milliseconds(contender.step)},
+      {"over_first", to_json(spread_of(over_first))},
+      {"bound_ms", milliseconds(contender.bound)},
+      {"ratio", to_json(spread_of(contender.ratio))},
+      {"unshard_hidden", to_json(spread_of(contender.unshard_hidden))},
+      {"reduce_hidden", to_json(spread_of(contender.reduce_hidden))},
+  };
+}
+
 }  // namespace
 
 int overlap(Session& session, const OverlapOptions& options) {
   Communicator& world = session.world();
-  const ModelSpec spec = model_of(options);
   std::vector<Contender> contenders;
-  for (const char* progress : {"thread", "poll", "none"}) {
-    Contender contender;
-    contender.progress = progress;
-    contender.polls = contender.progress == "poll";
-    ShardedModelOptions sharding;
-    sharding.prefetch = options.prefetch;
-    sharding.reduces_in_flight = options.reduces_in_flight;
-    sharding.progress_thread = contender.progress == "thread";
-    contender.communicator = std::make_unique<Communicator>(mpi::duplicate(world));
-    contender.attachment =
-        std::make_unique<nccl::Attachment>(train::attach_backend(*contender.communicator, options.backend));
-    contender.model =
-        std::make_unique<ShardedModel>(*contender.communicator, spec, make_plan(spec, world.size()), sharding);
-    contenders.push_back(std::move(contender));
+  for (const std::int64_t matrices : options.matrices.empty() ? std::vector<std::int64_t>{0} : options.matrices) {
+    for (const std::string& progress : options.progress)
+      contenders.push_back(make_contender(world, options, matrices, progress));
   }
   if (world.rank() == 0) log_line(contenders.front().attachment->description());
   for (std::int64_t round = 0; round <= options.rounds; ++round) {  // the first one announces and warms up
@@ -171,23 +187,11 @@ int overlap(Session& session, const OverlapOptions& options) {
       run_round(world, contender, options, round > 0);
   }
   nlohmann::json rows = nlohmann::json::array();
-  for (const Contender& contender : contenders) {
-    rows.push_back({
-        {"progress", contender.progress},
-        {"compute_ms", 3 * options.compute_milliseconds * static_cast<double>(options.units)},
-        {"communication_ms", milliseconds(contender.communication)},
-        {"first_unshard_ms", milliseconds(contender.first_unshard)},
-        {"last_reduce_ms", milliseconds(contender.last_reduce)},
-        {"step_ms", milliseconds(contender.step)},
-        {"bound_ms", milliseconds(contender.bound)},
-        {"ratio", to_json(spread_of(contender.ratio))},
-        {"unshard_hidden", to_json(spread_of(contender.unshard_hidden))},
-        {"reduce_hidden", to_json(spread_of(contender.reduce_hidden))},
-    });
-  }
+  for (const Contender& contender : contenders)
+    rows.push_back(row_of(contender, contenders.front(), options));
   print("overlap", session, rows,
-        {"progress", "compute_ms", "communication_ms", "first_unshard_ms", "last_reduce_ms", "step_ms", "bound_ms",
-         "ratio", "unshard_hidden", "reduce_hidden"},
+        {"progress", "matrices", "gamma", "compute_ms", "communication_ms", "first_unshard_ms", "last_reduce_ms",
+         "step_ms", "over_first", "bound_ms", "ratio", "unshard_hidden", "reduce_hidden"},
         options.json);
   return exit_ok;
 }

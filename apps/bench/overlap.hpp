@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include <matrixfsdp/comm/session.hpp>
 
@@ -12,9 +14,11 @@ namespace matrixfsdp::bench {
 /// measured is how much of the communication hides behind it.
 struct OverlapOptions {
   std::int64_t units = 6;
-  std::uint64_t bytes = std::uint64_t{8} << 20;  ///< of each unit
-  double compute_milliseconds = 100;             ///< of a unit's forward; its backward takes twice that
-  double poll_milliseconds = 2;                  ///< between two tests of a rank without a progress thread
+  std::uint64_t bytes = std::uint64_t{8} << 20;                    ///< of each unit
+  std::vector<std::string> progress = {"thread", "poll", "none"};  ///< what moves transfers
+  std::vector<std::int64_t> matrices;  ///< of a unit, equal ones; each is measured. None: a transformer's block
+  double compute_milliseconds = 100;   ///< of a unit's forward; its backward takes twice that
+  double poll_milliseconds = 2;        ///< between two tests of a rank without a progress thread
   std::int64_t prefetch = 1;
   std::int64_t reduces_in_flight = 1;
   train::Backend backend = train::Backend::automatic;

@@ -1,7 +1,8 @@
 if(MATRIXFSDP_BUILD_APPS)
   # The programs as a user runs them, under mpiexec. Each test is a CTest test: tools.<name>.
   file(GLOB train_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/tools/train_*.cpp"
-                                            "${CMAKE_CURRENT_SOURCE_DIR}/tools/plan_*.cpp")
+                                            "${CMAKE_CURRENT_SOURCE_DIR}/tools/plan_*.cpp"
+                                            "${CMAKE_CURRENT_SOURCE_DIR}/tools/bench_*.cpp")
   add_executable(test_train ${train_sources} support/program.cpp)
   matrixfsdp_compile_options(test_train)
   target_include_directories(test_train PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
@@ -9,7 +10,7 @@ if(MATRIXFSDP_BUILD_APPS)
     MATRIXFSDP_MPIEXEC="${MPIEXEC_EXECUTABLE}" MATRIXFSDP_TRAIN="$<TARGET_FILE:mfsdp-train>"
     MATRIXFSDP_BENCH="$<TARGET_FILE:mfsdp-bench>" MATRIXFSDP_PLAN="$<TARGET_FILE:mfsdp-plan>" MATRIXFSDP_PMPI="$<TARGET_FILE:pmpi_bytes>"
     MATRIXFSDP_TEST_FOLDER="${CMAKE_CURRENT_BINARY_DIR}/train")
-  target_link_libraries(test_train PRIVATE matrixfsdp_core nlohmann_json::nlohmann_json fmt::fmt GTest::gtest_main)
+  target_link_libraries(test_train PRIVATE matrixfsdp_plan nlohmann_json::nlohmann_json fmt::fmt GTest::gtest_main)
   add_dependencies(test_train mfsdp-train mfsdp-bench mfsdp-plan pmpi_bytes)
   if(NOT MATRIXFSDP_ENABLE_NCCL)
     target_compile_definitions(test_train PRIVATE MATRIXFSDP_WITHOUT_NCCL)

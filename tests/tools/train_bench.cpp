@@ -89,6 +89,18 @@ TEST(TrainBench, overlap_prints_what_the_step_is_made_of) {
   }
 }
 
+TEST(TrainBench, overlap_of_units_with_few_matrices) {
+  const auto result =
+      run_program({MATRIXFSDP_MPIEXEC, "-n", "3", MATRIXFSDP_BENCH, "overlap", "--units", "2", "--bytes", "48000",
+                   "--compute-ms", "1", "--rounds", "1", "--matrices", "3", "1", "--progress", "poll", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const auto report = nlohmann::json::parse(result.out);
+  ASSERT_EQ(report["rows"].size(), 2U);
+  EXPECT_EQ(report["rows"][0]["over_first"]["median"], 1.0);
+  for (const auto& row : report["rows"])
+    EXPECT_DOUBLE_EQ(row["gamma"].get<double>(), 3.0 / row["matrices"].get<double>()) << row;
+}
+
 // auto's row is the row of what it chose, in the same rounds; the calibration is kept, and used again.
 TEST(TrainBench, auto_is_one_of_the_algorithms) {
   const std::string profile = testing::fresh_folder("bench-profile") + "/profile.json";

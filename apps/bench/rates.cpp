@@ -1,0 +1,96 @@
+#include "apps/bench/rates.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <vector>
+
+#include <matrixfsdp/orthogonalize/newton_schulz.hpp>
+
+#include "apps/bench/benchmark.hpp"
+
+namespace matrixfsdp::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// How many matrix parts of each shape the model has.
+std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> shapes_of(const ModelSpec& model) {
+  std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> shapes;
+  for (const UnitSpec& unit : model.units) {
+    for (const ParameterSpec& parameter : unit.parameters) {
+      if (parameter.frozen || kind_of(parameter) != ParameterKind::matrix) continue;
+      for (const MatrixPart& part : matrix_parts(parameter))
+        ++shapes[{part.rows, part.cols}];
+    }
+  }
+  return shapes;
+}
+
+MachineLink link_of(const LinkModel& model) {
+  const auto rate = [](double beta) { return 1 / std::max(beta, 1e-15); };
+  return {model.alpha_seconds, rate(model.beta_seconds_per_byte), rate(model.node_beta_seconds_per_byte)};
+}
+
+}  // namespace
+
+double orthogonalize_rate(Communicator& communicator, const ModelSpec& model, int steps) {
+  NewtonSchulzWorkspace<float> workspace;
+  double seconds = 0;
+  double flops = 0;
+  for (const auto& [shape, count] : shapes_of(model)) {
+    const Tensor<float> values = make_tensor<float>("benchmark", shape.first * shape.second);
+    const MatrixView<float> matrix(values.data(), shape.first, shape.second);
+    for (std::int64_t i = 0; i < shape.first * shape.second; ++i)
+      values.data()[i] = static_cast<float>((i * 7919) % 1009) - 504.0F;
+    const NewtonSchulzOptions options{NewtonSchulzAlgorithm::automatic, nullptr, steps};
+    orthogonalize<float>(matrix, matrix, options, workspace);  // touches pages
+    communicator.barrier({"benchmark rates", "", ""});
+    const auto start = Clock::now();
+    std::int64_t done = 0;
+    int calls = 0;
+    do {
+      done += orthogonalize<float>(matrix, matrix, options, workspace).flops;
+      ++calls;
+    } while (since(start) < 0.2);
+    seconds += since(start) / calls * static_cast<double>(count);
+    flops += static_cast<double>(done) / calls * static_cast<double>(count);
+  }
+  const double slowest_seconds = slowest(communicator, seconds);
+  return slowest_seconds > 0 ? flops / slowest_seconds : 0;
+}
+
+double memory_rate(Communicator& communicator) {
+  const std::vector<char> source(std::size_t{32} << 20, 1);
+  std::vector<char> target(source.size());
+  communicator.barrier({"benchmark rates", "", ""});
+  const auto start = Clock::now();
+  std::int64_t bytes = 0;
+  do {
+    std::memcpy(target.data(), source.data(), source.size());
+    bytes += 2 * static_cast<std::int64_t>(source.size());
+  } while (since(start) < 0.1);
+  return 1 / slowest(communicator, since(start) / static_cast<double>(bytes));
+}
+
+Machine machine_of(const Topology& topology, const CollectiveProfile& profile, double orthogonalize_rate,
+                   double memory_rate) {
+  Machine machine;
+  machine.name = "this job";
+  machine.nodes = profile.nodes;
+  machine.ranks_per_node = std::max(1, topology.world_size() / std::max(1, profile.nodes));
+  const LinkModel none;
+  machine.inside = link_of(profile.inside.value_or(profile.between.value_or(none)));
+  machine.between = link_of(profile.between.value_or(profile.inside.value_or(none)));
+  machine.orthogonalize_flops_per_second = machine.gemm_flops_per_second = std::max(1.0, orthogonalize_rate);
+  machine.memory_bytes_per_second = memory_rate;
+  machine.memory_bytes = 1e18;  // whether it fits is not asked
+  return machine;
+}
+
+}  // namespace matrixfsdp::bench
