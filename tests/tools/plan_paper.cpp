@@ -1,6 +1,7 @@
 #include <set>
 #include <string>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "support/program.hpp"
@@ -17,10 +18,8 @@ nlohmann::json paper() {
 
 /// "figure model strategy"
 std::string name_of(const nlohmann::json& row) {
-  std::string name;
-  for (const char* part : {"figure", "model", "strategy"})
-    name += (name.empty() ? "" : " ") + row[part].get<std::string>();
-  return name;
+  return fmt::format("{} {} {}", row["figure"].get<std::string>(), row["model"].get<std::string>(),
+                     row["strategy"].get<std::string>());
 }
 
 // One figure of sixteen is missed, by 20.6 %: for the same work in each block the published stock takes 40, 48 and 40
@@ -52,8 +51,9 @@ TEST(PlanPaper, memory_is_predicted_where_the_model_says_what_is_kept) {
                                         "gb_tables_sharded 32B fsdp2-gather", "gb_tables_sharded 4.3B zero1-owner",
                                         "gb_tables_sharded 4.3B matrix-fsdp", "gb_tables_sharded 4.3B fsdp2"};
   int met = 0;
-  for (const auto& row : paper()["rows"]) {
-    if (row["figure"] == "gb_tables_whole") EXPECT_GT(row["predicted"].get<double>(), 0) << row;
+  const auto report = paper();
+  for (const auto& row : report["rows"]) {
+    EXPECT_GT(row["predicted"].get<double>(), 0) << row;
     if (row["figure"] != "gb_tables_sharded") continue;
     EXPECT_EQ(row["met"], missed.count(name_of(row)) == 0) << row;
     met += row["met"] == true ? 1 : 0;

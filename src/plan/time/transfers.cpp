@@ -34,9 +34,10 @@ CollectiveProfile Transfers::scaled(double element_bytes) const {
 
 template <class Price>
 double Transfers::once(const Key& key, const Price& price) {
-  if (topology_.world_size() == 1 || key.size == 0) return 0;
+  const auto& [operation, size, fullest_rank, element_bytes, passes] = key;
+  if (topology_.world_size() == 1 || size == 0) return 0;
   const auto found = priced_.find(key);
-  return found != priced_.end() ? found->second : priced_[key] = price(scaled(key.element_bytes));
+  return found != priced_.end() ? found->second : priced_[key] = price(scaled(element_bytes));
 }
 
 double Transfers::unshard(const SegmentTable& table, double element_bytes,

@@ -27,14 +27,9 @@ class Transfers {
   [[nodiscard]] double exchange(double bytes) const;
 
  private:
-  struct Key {
-    int operation = 0;  ///< -1: the fastest unshard; -2: reduce; else an algorithm
-    std::int64_t size = 0;
-    std::int64_t fullest = 0;
-    double element_bytes = 0;
-    std::int64_t passes = 1;
-    friend auto operator<=>(const Key&, const Key&) = default;
-  };
+  /// Operation (-1: the fastest unshard; -2: reduce; else an algorithm), size, elements of the fullest rank, bytes of
+  /// an element, passes.
+  using Key = std::tuple<int, std::int64_t, std::int64_t, double, std::int64_t>;
   template <class Price>
   double once(const Key& key, const Price& price);
   [[nodiscard]] CollectiveProfile scaled(double element_bytes) const;
