@@ -37,6 +37,8 @@ class Trainer {
   void restore(std::int64_t step, std::int64_t taken);
 
   [[nodiscard]] Replica& replica() { return *replica_; }
+  /// The copy of Options::verify; null without it.
+  [[nodiscard]] Replica* reference() { return reference_.get(); }
   /// What was chosen for each unit, and from which figures; empty unless Options::automatic_collectives.
   [[nodiscard]] const AutomaticCollectives& collectives() const { return collectives_; }
   [[nodiscard]] Communicator& communicator() { return communicator_; }

@@ -30,7 +30,7 @@ TEST(PlanStrategy, names_are_read_as_they_are_written) {
   EXPECT_THROW(name_of(static_cast<StrategyKind>(17)), ContractError);
 }
 
-// torch.chunk(7 rows, 4): 2, 2, 2, 1; of 5: 2, 2, 1, none; of 3: one each, and none.
+// torch.chunk(7 rows, 4): 2, 2, 2, 1; of 5: 2, 2, 1, none; of 2: one each, and none.
 TEST(PlanStrategy, rows_are_cut_as_torch_chunk_cuts) {
   const auto sizes = [](std::int64_t rows, int ranks) {
     std::vector<std::int64_t> all;
@@ -40,7 +40,7 @@ TEST(PlanStrategy, rows_are_cut_as_torch_chunk_cuts) {
   };
   EXPECT_EQ(sizes(7, 4), (std::vector<std::int64_t>{2, 2, 2, 1}));
   EXPECT_EQ(sizes(5, 4), (std::vector<std::int64_t>{2, 2, 1, 0}));
-  EXPECT_EQ(sizes(3, 4), (std::vector<std::int64_t>{1, 1, 1, 0}));
+  EXPECT_EQ(sizes(2, 4), (std::vector<std::int64_t>{1, 1, 0, 0}));
   EXPECT_EQ(sizes(0, 2), (std::vector<std::int64_t>{0, 0}));
   EXPECT_THROW(row_chunk(3, 4, 4), ContractError);
 }
