@@ -45,6 +45,8 @@ std::string resume_checkpoint(Trainer& trainer) {
   if (!folder) return {};
   Replica& replica = trainer.replica();
   const io::TrainingState state = io::load_checkpoint(*folder, replica.model, *replica.optimizer);
+  if (Replica* const reference = trainer.reference())  // or --verify would compare with a copy that starts anew
+    io::load_checkpoint(*folder, reference->model, *reference->optimizer);
   if (state.seed != trainer.options().seed) {
     throw InputError(
         fmt::format("--seed {}: the checkpoint {} was made with {}; expected the same, so that the data go on",

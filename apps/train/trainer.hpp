@@ -43,6 +43,8 @@ class Trainer {
   void restore(std::int64_t step, std::int64_t taken);
 
   [[nodiscard]] Replica& replica() { return *replica_; }
+  /// The copy of Options::verify; null without it.
+  [[nodiscard]] Replica* reference() { return reference_.get(); }
   /// What was chosen for each unit, and from which figures; empty unless Options::automatic_collectives.
   [[nodiscard]] const AutomaticCollectives& collectives() const { return collectives_; }
   /// "segments by NCCL 2.28.9", or why MPI carries them.

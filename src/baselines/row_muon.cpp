@@ -103,10 +103,10 @@ void RowMuon::direction_into_whole(const RowMatrix& matrix, const StepInput& inp
 }
 
 void RowMuon::direction_into_rows(const RowMatrix& matrix, const StepInput& input,
-                                  const TensorView<float>& target) const {
+                                  const TensorView<float>& updates) const {
   for (const LocalRows& rows : matrix.rows) {
     muon_direction(factors(input), views_[rows.view].gradient, momentum_[rows.view],
-                   slice(target, rows.place, rows.elements.size()));
+                   slice(updates, rows.place, rows.elements.size()));
   }
 }
 

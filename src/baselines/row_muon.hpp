@@ -54,10 +54,11 @@ class RowMuon : public Optimizer {
   /// Directions of this rank's rows to their places in the whole parameter.
   void direction_into_whole(const RowMatrix& matrix, const StepInput& input, const TensorView<float>& whole) const;
   /// ... or one after the other.
-  void direction_into_rows(const RowMatrix& matrix, const StepInput& input, const TensorView<float>& rows) const;
+  void direction_into_rows(const RowMatrix& matrix, const StepInput& input, const TensorView<float>& updates) const;
   /// Momentum and weights of this rank's rows, from the orthogonalized direction.
   void apply_whole(const RowMatrix& matrix, const StepInput& input, const TensorView<float>& whole, StepResult& result);
-  void apply_rows(const RowMatrix& matrix, const StepInput& input, const TensorView<float>& rows, StepResult& result);
+  void apply_rows(const RowMatrix& matrix, const StepInput& input, const TensorView<float>& updates,
+                  StepResult& result);
   /// All parts of a whole parameter, in place; false where one fails.
   bool orthogonalize_whole(const RowMatrix& matrix, const TensorView<float>& whole, StepResult& result);
   /// Room for orthogonalize_whole.

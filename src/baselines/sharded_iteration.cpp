@@ -240,7 +240,7 @@ void ShardedIteration::run_tall(const MatrixView<float>& mine, std::int64_t rows
 }
 
 /// As orthogonalize: the whole matrix has a norm of about sqrt(m), so no rank's rows have more.
-bool ShardedIteration::has_diverged(const MatrixView<float>& mine, std::int64_t rows) {
+bool ShardedIteration::has_diverged(const MatrixView<float>& mine, std::int64_t rows) const {
   if (mine.rows == 0) return false;
   const auto here = matrixfsdp::detail::measure<float>(mine, sums_);
   const auto smaller = static_cast<double>(std::min(rows, mine.cols));

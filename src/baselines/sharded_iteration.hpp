@@ -42,7 +42,7 @@ class ShardedIteration {
   Status normalize_tall(const MatrixView<float>& mine);
   void gather_rows(std::int64_t rows, std::int64_t cols);
   void sum_gram(std::int64_t cols);
-  [[nodiscard]] bool has_diverged(const MatrixView<float>& mine, std::int64_t rows);
+  [[nodiscard]] bool has_diverged(const MatrixView<float>& mine, std::int64_t rows) const;
   [[nodiscard]] std::int64_t most_rows(std::int64_t rows) const;
   [[nodiscard]] const Quintic& coefficients(int step) const;
 

@@ -66,7 +66,7 @@ struct ShardedModel::Implementation {
   [[nodiscard]] bool unit_is_reducing(std::size_t index) const;
   void retire_oldest_reduce();
   void finish_reduces();
-  [[nodiscard]] TensorView<float> gradient_to_send(Unit& unit, std::size_t turn);
+  [[nodiscard]] TensorView<float> gradient_to_send(const Unit& unit, std::size_t turn) const;
   [[nodiscard]] TensorView<float> own_chunk(const Unit& unit) const;
   [[nodiscard]] bool gradients_ready() const;
 

@@ -70,7 +70,7 @@ TensorView<float> ShardedModel::Implementation::own_chunk(const Unit& unit) cons
 }
 
 /// The gradient as it travels: no reduce under way has the same turn.
-TensorView<float> ShardedModel::Implementation::gradient_to_send(Unit& unit, std::size_t turn) {
+TensorView<float> ShardedModel::Implementation::gradient_to_send(const Unit& unit, std::size_t turn) const {
   if (!copies()) return unit.gradient_buffer;
   const auto size = static_cast<std::int64_t>(unit.gradient_buffer.size());
   const TensorView<float> travels = slice(travelling[turn], 0, size);
