@@ -44,6 +44,7 @@ int run(const PlanCommand& command) {
   }
   output.plan = make_plan(output.model, command.ranks, command.planner);
   MemoryOptions memory;
+  memory.topology = output.topology;
   if (output.profile) {
     output.collectives = choose_collectives(output.plan, output.topology, *output.profile);
     for (const UnitCollectives& unit : output.collectives)

@@ -17,6 +17,14 @@ SegmentBackend* backend_for(Communicator& communicator, const SegmentTable& tabl
   return backend != nullptr && backend->attached() && everybody && wire == DType::float32 ? backend : nullptr;
 }
 
+/// The same for a reduce: backends keep sums with the holders of one run, and know no groups that stay open.
+SegmentBackend* backend_for(Communicator& communicator, const Reduce& reduce) {
+  const bool holders_keep = reduce.algorithm == CollectiveAlgorithm::direct ||
+                            reduce.algorithm == CollectiveAlgorithm::scatter;
+  if (!holders_keep || reduce.open_between_passes) return nullptr;
+  return backend_for(communicator, reduce.table, reduce.wire);
+}
+
 /// Own segments to their place in `whole`, which is the buffer, or its words.
 template <class Values, class Copy>
 void place_own(const std::array<Interval, 2>& mine, const TensorView<const float>& shard, const Values& whole,
@@ -66,13 +74,15 @@ Request gather(Communicator& communicator, Purpose purpose, const Unshard& unsha
 Request reduce(Communicator& communicator, const Reduce& prepared, Pass pass, TensorView<float> buffer,
                TensorView<float> sums, TensorView<float> shard, const OperationLabel& label) {
   require_groups(prepared, communicator.size(), label);
-  const int rank = communicator.rank() % static_cast<int>(prepared.table.intervals.size());
+  require_pass(prepared, pass, label);
+  const int rank = communicator.rank();
   require_elements("the gradient", static_cast<std::int64_t>(buffer.size()), prepared.table.size, label);
   require_elements("the running sums", static_cast<std::int64_t>(sums.size()), running_sum_elements(prepared, rank),
                    label);
-  require_elements("the shard", static_cast<std::int64_t>(shard.size()), prepared.table.shard_size(rank), label);
+  require_elements("the shard", static_cast<std::int64_t>(shard.size()), prepared.table.shard_size(rank % prepared.members()),
+                   label);
 
-  if (SegmentBackend* backend = backend_for(communicator, prepared.table, prepared.wire))
+  if (SegmentBackend* backend = backend_for(communicator, prepared))
     return backend->reduce(prepared, pass, buffer.data(), sums.data(), shard.data(), label);
   Kokkos::fence();  // a kernel may still be writing the gradient (CASES 40)
   if (prepared.wire == DType::bfloat16) round_in_place(buffer);

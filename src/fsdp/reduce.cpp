@@ -67,7 +67,7 @@ bool ShardedModel::Implementation::unit_is_reducing(std::size_t index) const {
   return std::find(reducing.begin(), reducing.end(), index) != reducing.end();
 }
 
-// Formula: G = (((g_0 + g_1) + g_2) + ...) over micro-batch index pass * W + rank. That order knows neither owners nor
+// Formula: G = (((g_0 + g_1) + g_2) + ...) over micro-batch index pass * W + rank, or over the sums of sum_group of them. That order knows neither owners nor
 // W, so the bits depend on the global batch alone. This pass adds its W terms to the sums of each element, wherever
 // those are kept; after the last pass they are where the segments live.
 void ShardedModel::Implementation::reduce(std::size_t index) {
@@ -87,8 +87,8 @@ void ShardedModel::Implementation::reduce(std::size_t index) {
                                     ? unit.running_sums
                                     : shared_sums[static_cast<std::size_t>(reduces_issued++) % shared_sums.size()];
     unit.reducing =
-        matrixfsdp::reduce(communicator, unit.reduce, {pass == 0 || accumulate_locally, last}, unit.gradient_buffer,
-                           slice(sums, 0, running_sum_elements(unit.reduce, member())),
+        matrixfsdp::reduce(communicator, unit.reduce, {accumulate_locally ? 0 : pass, last}, unit.gradient_buffer,
+                           slice(sums, 0, running_sum_elements(unit.reduce, communicator.rank())),
                            plan.replicated ? own_chunk(unit) : whole, {"reduce", unit.name, "backward"});
     reducing.push_back(index);
     if (options.reduces_in_flight == 0) retire_oldest_reduce();

@@ -33,8 +33,7 @@ void ShardedModel::Implementation::allocate() {
                                      unit.policy.param_dtype);
       unit.unshard.first_rank = group.first;
     }
-    unit.reduce = prepare_reduce(plan, u, exchanges, unit.policy.reduce_dtype, ways.reduce);
-    unit.reduce.replicas = communicator.size() / group.size;
+    unit.reduce = prepare_reduce(plan, u, all_nodes, {exchanges, unit.policy.reduce_dtype, options.sum_group}, ways.reduce);
     if (plan.replicated) {
       unit.gradient_chunks = prepare_unshard(ways.unshard, even_table(layout.gradients.size, ranks), topology, rank);
     }
@@ -42,7 +41,7 @@ void ShardedModel::Implementation::allocate() {
     const std::int64_t gradient_size = whole_here() ? layout.gradients.size : layout.gradients.shard_size(rank);
     unit.weight_shard = make_zeros<float>(unit.name + " weights", weight_size);
     unit.gradient_shard = make_zeros<float>(unit.name + " gradients", gradient_size);
-    const std::int64_t sums = running_sum_elements(unit.reduce, rank);
+    const std::int64_t sums = running_sum_elements(unit.reduce, communicator.rank());
     most_sums = std::max(most_sums, sums);
     if (exchanges > 1) unit.running_sums = make_tensor<float>(unit.name + " running sums", sums);
   }
@@ -184,7 +183,7 @@ MemoryUse ShardedModel::Implementation::memory() const {
     use.gradients += bytes_of(unit.gradient_shard);
     use.running_sums += bytes_of(unit.running_sums);
     use.held += bytes_of(unit.held);
-    use.staging_peak = std::max(use.staging_peak, reduce_staging_bytes(unit.reduce, member()));
+    use.staging_peak = std::max(use.staging_peak, reduce_staging_bytes(unit.reduce, communicator.rank()));
   }
   use.staging_peak *= static_cast<std::int64_t>(shared_sums.size());
   for (const auto& storage : slots)

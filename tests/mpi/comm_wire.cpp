@@ -133,7 +133,7 @@ TEST(CommWire, every_reduce_is_the_left_fold_of_rounded_gradients) {
         Kokkos::deep_copy(shard, std::numeric_limits<float>::quiet_NaN());
         const Sent sent(Purpose::reduce);
         for (std::int64_t pass = 0; pass < passes; ++pass) {
-          reduce(world(), prepared, {pass == 0, pass + 1 == passes},
+          reduce(world(), prepared, {pass, pass + 1 == passes},
                  gradient_of(table.size, pass * world().size() + rank), sums, shard, label)
               .wait();
         }

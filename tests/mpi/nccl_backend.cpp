@@ -100,7 +100,7 @@ Tensor<float> reduced(Communicator& communicator, const Reduce& prepared, std::i
   const Tensor<float> sums = nans(running_sum_elements(prepared, rank));
   const Tensor<float> shard = nans(prepared.table.shard_size(rank));
   for (std::int64_t pass = 0; pass < passes; ++pass) {
-    reduce(communicator, prepared, {pass == 0, pass + 1 == passes},
+    reduce(communicator, prepared, {pass, pass + 1 == passes},
            gradient_of(prepared.table.size, pass * world().size() + rank), sums, shard, reduce_label)
         .wait();
   }

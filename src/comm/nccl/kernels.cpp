@@ -15,7 +15,7 @@ ExecutionSpace space_on(cudaStream_t stream) {
 }
 
 void enqueue_fold(cudaStream_t /*stream*/, const ExecutionSpace& space, FoldCall& call) {
-  start_fold(space, call.block, call.first, call.sums, call.count);
+  start_fold(space, call.block, call.sums, call.count);
 }
 
 #else
@@ -32,7 +32,7 @@ namespace {
 
 void CUDART_CB fold_on_host(void* data) {
   const auto& call = *static_cast<const FoldCall*>(data);
-  start_fold(ExecutionSpace(), call.block, call.first, call.sums, call.count);
+  start_fold(ExecutionSpace(), call.block, call.sums, call.count);
 }
 
 }  // namespace

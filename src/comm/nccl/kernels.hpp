@@ -17,8 +17,7 @@ ExecutionSpace space_on(cudaStream_t stream);
 
 struct FoldCall {
   FoldBlock block;
-  bool first;
-  float* sums;
+  FoldSums sums;
   std::int64_t count;
 };
 

@@ -79,8 +79,7 @@ class Rounds {
   /// Room for the gradient of `peer`, of block `index` of this rank.
   void add_room(int peer, std::size_t index, std::vector<Message>& messages) const {
     if (index >= held().size() || held()[index].elements.empty()) return;
-    const int row = peer < rank_ ? peer : peer - 1;
-    messages.push_back({half_of(index) + row * stride_, held()[index].elements.size()});
+    messages.push_back({half_of(index) + staging_row(peer, rank_, size_) * stride_, held()[index].elements.size()});
   }
 
   [[nodiscard]] float* half_of(std::size_t index) const {
@@ -90,9 +89,9 @@ class Rounds {
   void add_fold(std::size_t index) {
     if (index >= held().size()) return;
     const Interval& elements = held()[index].elements;
+    // After a pass no group of the sum is open (backend_for in segments.cpp).
     operation_.add_fold({{half_of(index), stride_, buffer_ + elements.begin, rank_, size_},
-                         pass_.first,
-                         sums_[index],
+                         {sums_[index], nullptr, sums_[index], nullptr, pass_.number * size_, reduce_.sum_group},
                          elements.size()});
   }
 
