@@ -156,7 +156,8 @@ double Trainer::evaluate() {
     losses.push_back(run_evaluation_pass(
         *replica_, data_.validation_batch(index * options_.micro_batch, options_.micro_batch, sequences)));
   }
-  return fold_losses(communicator_, losses, options_.sharding.sum_group) / static_cast<double>(sequences * options_.sequence_length());
+  return fold_losses(communicator_, losses, options_.sharding.sum_group) /
+         static_cast<double>(sequences * options_.sequence_length());
 }
 
 }  // namespace matrixfsdp::train

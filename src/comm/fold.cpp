@@ -24,8 +24,8 @@ template <int width, class Gradient>
 KOKKOS_INLINE_FUNCTION void fold_tile(const FoldBlockOf<Gradient>& block, const FoldSums& sums, std::int64_t at) {
   float sum[width] = {};
   float open[width] = {};
-  bool any = sums.summed >= sums.group;
   std::int64_t in_group = sums.summed % sums.group;
+  bool any = sums.summed >= sums.group && in_group + block.ranks >= sums.group;
   for (int i = 0; any && i < width; ++i)
     sum[i] = sums.sum_before[at + i];
   for (int i = 0; in_group > 0 && i < width; ++i)

@@ -24,7 +24,8 @@ inline std::int64_t staging_row(int from, int own, int ranks) {
   return (from - own - 1 + ranks) % ranks;
 }
 
-/// What a block is folded onto, and where that goes. What does not exist (fold_state) is neither read nor written.
+/// What a block is folded onto, and where that goes. A group that is not open (fold_state) is neither read nor written,
+/// nor is the sum of complete ones where the block completes none.
 struct FoldSums {
   const float* sum_before;   ///< of complete groups
   const float* open_before;  ///< of the group that is not complete

@@ -19,8 +19,8 @@ SegmentBackend* backend_for(Communicator& communicator, const SegmentTable& tabl
 
 /// The same for a reduce: backends keep sums with the holders of one run, and know no groups that stay open.
 SegmentBackend* backend_for(Communicator& communicator, const Reduce& reduce) {
-  const bool holders_keep = reduce.algorithm == CollectiveAlgorithm::direct ||
-                            reduce.algorithm == CollectiveAlgorithm::scatter;
+  const bool holders_keep =
+      reduce.algorithm == CollectiveAlgorithm::direct || reduce.algorithm == CollectiveAlgorithm::scatter;
   if (!holders_keep || reduce.open_between_passes) return nullptr;
   return backend_for(communicator, reduce.table, reduce.wire);
 }
@@ -79,8 +79,8 @@ Request reduce(Communicator& communicator, const Reduce& prepared, Pass pass, Te
   require_elements("the gradient", static_cast<std::int64_t>(buffer.size()), prepared.table.size, label);
   require_elements("the running sums", static_cast<std::int64_t>(sums.size()), running_sum_elements(prepared, rank),
                    label);
-  require_elements("the shard", static_cast<std::int64_t>(shard.size()), prepared.table.shard_size(rank % prepared.members()),
-                   label);
+  require_elements("the shard", static_cast<std::int64_t>(shard.size()),
+                   prepared.table.shard_size(rank % prepared.members()), label);
 
   if (SegmentBackend* backend = backend_for(communicator, prepared))
     return backend->reduce(prepared, pass, buffer.data(), sums.data(), shard.data(), label);

@@ -83,7 +83,7 @@ struct ShardedModel::Implementation {
   ModelSpec model;
   Plan plan;
   ShardedModelOptions options;
-  RankGroup group;    ///< this rank's shard group
+  RankGroup group;     ///< this rank's shard group
   Topology all_nodes;  ///< of all ranks
   Topology topology;   ///< of the shard group
   std::vector<Unit> units;

@@ -67,9 +67,9 @@ bool ShardedModel::Implementation::unit_is_reducing(std::size_t index) const {
   return std::find(reducing.begin(), reducing.end(), index) != reducing.end();
 }
 
-// Formula: G = (((g_0 + g_1) + g_2) + ...) over micro-batch index pass * W + rank, or over the sums of sum_group of them. That order knows neither owners nor
-// W, so the bits depend on the global batch alone. This pass adds its W terms to the sums of each element, wherever
-// those are kept; after the last pass they are where the segments live.
+// Formula: G = (((g_0 + g_1) + g_2) + ...) over micro-batch index pass * W + rank, or over the sums of sum_group of
+// them. That order knows neither owners nor W, so the bits depend on the global batch alone. This pass adds its W terms
+// to the sums of each element, wherever those are kept; after the last pass they are where the segments live.
 void ShardedModel::Implementation::reduce(std::size_t index) {
   Unit& unit = at(index);
   gradients(index);  // nothing written: zeros take part, so the set of collectives never depends on gradients

@@ -51,7 +51,8 @@ ShardedModel::Implementation::Implementation(Communicator& communicator_, ModelS
       "prefetch {}, reduces in flight {}, shard size {}, passes {}, accumulation {}, sum group {}, collective {}, "
       "reduce {}, seed {}, policies {}",
       options.prefetch, options.reduces_in_flight, group.size, options.passes, static_cast<int>(options.accumulation),
-      options.sum_group, name_of(options.collective), name_of(options.reduce_collective), options.seed, fmt::join(policies, " "));
+      options.sum_group, name_of(options.collective), name_of(options.reduce_collective), options.seed,
+      fmt::join(policies, " "));
   for (const UnitAlgorithms& unit : options.unit_collectives)
     settings += fmt::format(", {} {}", name_of(unit.unshard), name_of(unit.reduce));
   require_equal(communicator, stream_of(settings), "model options (hash)");

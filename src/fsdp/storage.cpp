@@ -33,7 +33,8 @@ void ShardedModel::Implementation::allocate() {
                                      unit.policy.param_dtype);
       unit.unshard.first_rank = group.first;
     }
-    unit.reduce = prepare_reduce(plan, u, all_nodes, {exchanges, unit.policy.reduce_dtype, options.sum_group}, ways.reduce);
+    unit.reduce =
+        prepare_reduce(plan, u, all_nodes, {exchanges, unit.policy.reduce_dtype, options.sum_group}, ways.reduce);
     if (plan.replicated) {
       unit.gradient_chunks = prepare_unshard(ways.unshard, even_table(layout.gradients.size, ranks), topology, rank);
     }

@@ -62,8 +62,8 @@ TEST(CommGroups, reduce_gives_every_replica_the_left_fold_over_all_ranks) {
           const std::int64_t before = world().bytes()[Purpose::reduce];
           for (std::int64_t pass = 0; pass < passes; ++pass) {
             const std::int64_t micro_batch = pass * world().size() + world().rank();
-            reduce(world(), prepared, {pass, pass + 1 == passes}, gradient_of(table.size, micro_batch), sums,
-                   shard, label)
+            reduce(world(), prepared, {pass, pass + 1 == passes}, gradient_of(table.size, micro_batch), sums, shard,
+                   label)
                 .wait();
           }
           std::size_t at = 0;

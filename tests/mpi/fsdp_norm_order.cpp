@@ -101,10 +101,12 @@ TEST(FsdpLosses, groups_are_summed_first) {
     all.push_back(std::pow(10.0, static_cast<double>(index % 4)) / static_cast<double>(25 + index));
     if (index % ranks == world().rank()) mine.push_back(all.back());
   }
+  bool order_matters = false;
   for (const std::size_t group : {1U, 2U, 3U, 4U, 6U, 12U}) {
+    order_matters = order_matters || folded_in_groups(all, group) != folded_in_groups(all, 1);
     EXPECT_EQ(fold_losses(world(), mine, static_cast<std::int64_t>(group)), folded_in_groups(all, group)) << group;
   }
-  EXPECT_NE(folded_in_groups(all, 4), folded_in_groups(all, 1)) << "the losses cannot show another order";
+  EXPECT_TRUE(order_matters) << "the losses cannot show another order";
   EXPECT_THROW(fold_losses(world(), mine, 7 * ranks), InputError);
   EXPECT_THROW(fold_losses(world(), mine, 0), InputError);
 }

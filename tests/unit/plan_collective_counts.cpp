@@ -113,35 +113,37 @@ void count_kept(const Reduce& reduce, bool last, Tally& tally) {
   }
 }
 
-/// Chain and hierarchical: to the run's holders, from run to run, to the owner, and back before the next pass. A part
-/// for complete groups, and one for the group that is not complete.
+/// Chain and hierarchical: to the run's holders; then one gradient after the other is added, and what is needed travels
+/// to where that happens: the group that is open, and where one is complete, the sum of those before. Owners have both
+/// between passes.
 void count_returned(const Reduce& reduce, std::int64_t pass, Tally& tally) {
-  const auto parts = [&](std::int64_t summed) {
-    return (summed >= reduce.sum_group ? 1 : 0) + (summed % reduce.sum_group > 0 ? 1 : 0);
-  };
-  const auto holder = [&](std::size_t run, const Piece& block) {
-    for (int rank = reduce.runs[run].first; rank < reduce.runs[run].first + reduce.runs[run].size; ++rank) {
+  const auto holder = [&](int of, const Piece& block) {
+    const RankGroup& run = reduce.runs[reduce.run_of(of)];
+    for (int rank = run.first; rank < run.first + run.size; ++rank) {
       for (const Piece& held : reduce.held_by(rank)) {
         if (held.elements == block.elements) return rank;
       }
     }
     return -1;
   };
-  const std::int64_t begin = pass * reduce.world_size();
   for (int first = 0; first < reduce.runs.front().size; ++first) {
     for (const Piece& block : reduce.held_by(first)) {
-      const auto pass_on = [&](int from, int to, int times) {
-        tally.pass(from, to, times * block.elements.size(), times);
+      int sum_at = pass * reduce.world_size() >= reduce.sum_group ? block.owner : -1;
+      int open_at = pass * reduce.world_size() % reduce.sum_group > 0 ? block.owner : -1;
+      const auto bring = [&](int& at, int to) {
+        if (at >= 0) tally.pass(at, to, block.elements.size());
+        at = to;
       };
-      if (pass > 0) pass_on(block.owner, first, parts(begin));
-      for (std::size_t run = 0; run < reduce.runs.size(); ++run) {
-        const RankGroup& ranks = reduce.runs[run];
-        for (int rank = ranks.first; rank < ranks.first + ranks.size; ++rank)
-          pass_on(rank, holder(run, block), 1);
-        const bool last_run = run + 1 == reduce.runs.size();
-        pass_on(holder(run, block), last_run ? block.owner : holder(run + 1, block),
-                parts(begin + ranks.first + ranks.size));
+      for (int rank = 0; rank < reduce.world_size(); ++rank) {
+        const int where = holder(rank, block);
+        tally.pass(rank, where, block.elements.size());
+        bring(open_at, where);
+        if ((pass * reduce.world_size() + rank + 1) % reduce.sum_group > 0) continue;
+        bring(sum_at, where);
+        open_at = -1;
       }
+      if (sum_at >= 0) bring(sum_at, block.owner);
+      if (open_at >= 0) bring(open_at, block.owner);
     }
   }
 }

@@ -56,10 +56,10 @@ TEST(PlanCollectiveModel, two_ranks_take_alpha_and_beta_of_each_byte) {
       EXPECT_NEAR(seconds(algorithm, one_owner(size, 2), plain(alpha, beta)), expected, 1e-12) << name_of(algorithm);
     }
     const LinkModel link = plain(alpha, beta);
-    EXPECT_NEAR(predicted_reduce_seconds(
-                    prepare_reduce(CollectiveAlgorithm::direct, one_owner(size, 2), make_topology(2, 1)),
-                    make_topology(2, 1), between_nodes(link)),
-                expected, 1e-12);
+    EXPECT_NEAR(
+        predicted_reduce_seconds(prepare_reduce(CollectiveAlgorithm::direct, one_owner(size, 2), make_topology(2, 1)),
+                                 make_topology(2, 1), between_nodes(link)),
+        expected, 1e-12);
   }
   LinkModel busy = plain(alpha, beta);
   busy.message_seconds = 1e-5;
@@ -154,8 +154,8 @@ TEST(PlanCollectiveModel, reduce_through_all_ranks_by_hand) {
   const double expected = 8 * alpha + (bytes + 6 * two + two) * beta;
   EXPECT_NEAR(seconds_of(CollectiveAlgorithm::chain, one, 1), expected, 1e-9);
   EXPECT_NEAR(seconds_of(CollectiveAlgorithm::chain, one, 8), expected, 1e-9) << "one group, which is open on the way";
-  EXPECT_NEAR(seconds_of(CollectiveAlgorithm::chain, one, 4), expected + (bytes + two) * beta, 1e-9)
-      << "after ranks 4, 5 and 6 a sum and an open group: 7 hops of which 3 are double";
+  EXPECT_NEAR(seconds_of(CollectiveAlgorithm::chain, one, 4), 5 * alpha + (2 * bytes + two) * beta, 1e-9)
+      << "three hops in both groups at once, one from the first to rank 7, which receives both sums, one to the owner";
   // 4, 2 and 1 gradients up, and none down to the owner, who is the root.
   EXPECT_NEAR(seconds_of(CollectiveAlgorithm::tree, one_owner(10, 8), 1), 3 * alpha + 7 * 40 * beta, 1e-12);
   // Sums of the farthest four, two and one come down.
@@ -172,12 +172,13 @@ TEST(PlanCollectiveModel, chooses_a_reduce_that_suits_the_links) {
   contended.between->contention = 3;
   EXPECT_EQ(reduce_of(even_table(64 * mebi, 8), 1, contended), CollectiveAlgorithm::chain);
   CollectiveProfile nodes = between_nodes(plain(alpha, beta));
-  nodes.inside = plain(1e-6, 1e-10);
+  nodes.inside = plain(1e-1, 1e-12);
   nodes.between->node_beta_seconds_per_byte = beta;
-  EXPECT_EQ(reduce_of(even_table(64 * mebi, 8), 4, nodes), CollectiveAlgorithm::hierarchical);
+  EXPECT_EQ(reduce_of(even_table(16 * mebi, 8), 4, nodes), CollectiveAlgorithm::hierarchical)
+      << "the chain has six hops inside nodes, and direct sends twice as much between them";
   LinkModel slow = plain(1e-3, 1e-12);
   slow.message_seconds = 1e-3;
-  EXPECT_EQ(reduce_of(one_owner(10, 64), 1, between_nodes(slow)), CollectiveAlgorithm::tree);
+  EXPECT_EQ(reduce_of(even_table(64, 64), 1, between_nodes(slow)), CollectiveAlgorithm::tree);
 }
 
 TEST(PlanCollectiveModel, one_rank_or_nothing_takes_no_time) {

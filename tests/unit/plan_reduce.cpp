@@ -97,8 +97,8 @@ TEST(PlanReduce, no_rank_moves_much_more_than_the_unit) {
 }
 
 /// What all ranks send and receive in a step of one pass.
-std::vector<TransferCounts> counts_by(CollectiveAlgorithm algorithm, const SegmentTable& table, const Topology& topology,
-                                      std::int64_t sum_group = 1) {
+std::vector<TransferCounts> counts_by(CollectiveAlgorithm algorithm, const SegmentTable& table,
+                                      const Topology& topology, std::int64_t sum_group = 1) {
   return reduce_counts(prepare_reduce(algorithm, table, topology, {1, DType::float32, sum_group}), topology);
 }
 
@@ -131,36 +131,43 @@ TEST(PlanReduce, by_chain_owners_keep_sums_between_passes) {
   EXPECT_EQ(second[2].sent, 100 - 30 + 30);
 }
 
-// 4 nodes of 2 ranks: every link carries each byte once, whether a node's ranks are a group of the sum or not. One that
-// ends within a node has an open part on the way.
+// 4 nodes of 2 ranks: every node sends each byte once, whether a group of the sum is a rank, a node, two or all; a node
+// that completes a group of several has two sums from others.
 TEST(PlanReduce, by_hierarchical_every_byte_goes_once_over_every_link) {
   const Topology topology = make_topology(8, 2);
   for (const auto& owned : {std::vector<std::int64_t>{100, 100, 100, 100, 100, 100, 100, 100},
                             {0, 0, 0, 800, 0, 0, 0, 0},
                             {399, 0, 0, 1, 0, 0, 0, 400}}) {
-    for (const std::int64_t group : {1, 2, 4}) {
+    for (const std::int64_t group : {1, 2, 4, 8}) {
       const auto counts = counts_by(CollectiveAlgorithm::hierarchical, owners(owned), topology, group);
       for (std::size_t node = 0; node < 4; ++node) {
-        const std::int64_t sent = counts[2 * node].sent_between_nodes + counts[2 * node + 1].sent_between_nodes;
+        const TransferCounts& even = counts[2 * node];
+        const TransferCounts& odd = counts[2 * node + 1];
         const std::int64_t of_node = owned[2 * node] + owned[2 * node + 1];
-        EXPECT_EQ(sent, node < 3 ? 800 : 800 - of_node) << "node " << node << ", groups of " << group;
-        const std::int64_t received =
-            counts[2 * node].received_between_nodes + counts[2 * node + 1].received_between_nodes;
-        EXPECT_EQ(received, (node > 0 ? 800 : 0) + (node < 3 ? of_node : 0));
-        EXPECT_EQ(counts[2 * node].messages_between_nodes + counts[2 * node + 1].messages_between_nodes > 0, sent > 0);
+        EXPECT_EQ(even.sent_between_nodes + odd.sent_between_nodes, node < 3 ? 800 : 800 - of_node)
+            << "node " << node << ", groups of " << group;
+        const std::vector<std::int64_t> of_pairs{0, 1, 0, 2};  // groups of four ranks
+        const std::int64_t sums = group == 4 ? of_pairs[node] : (node > 0 ? 1 : 0);
+        EXPECT_EQ(even.received_between_nodes + odd.received_between_nodes, sums * 800 + (node < 3 ? of_node : 0))
+            << "node " << node << ", groups of " << group;
       }
     }
   }
-  const auto open = counts_by(CollectiveAlgorithm::hierarchical, even_table(800, 8), make_topology(8, 3), 2);
+}
+
+// Three ranks complete a group of two and begin another: both go on, by themselves.
+TEST(PlanReduce, a_group_that_ends_within_a_node_costs_another_sum) {
+  const auto counts = counts_by(CollectiveAlgorithm::hierarchical, even_table(600, 6), make_topology(6, 3), 2);
   std::int64_t sent = 0;
   for (std::size_t rank = 0; rank < 3; ++rank)
-    sent += open[rank].sent_between_nodes;
-  EXPECT_EQ(sent, 2 * 800) << "three ranks: a group and the half of one";
+    sent += counts[rank].sent_between_nodes;
+  EXPECT_EQ(sent, 2 * 600);
 }
 
 // Every rank but the holder sends one message up, and one comes down to it.
 TEST(PlanReduce, by_tree_few_messages) {
-  const auto counts = counts_by(CollectiveAlgorithm::tree, owners({10, 10, 10, 10, 10, 11, 10, 10}), make_topology(8, 1));
+  const auto counts =
+      counts_by(CollectiveAlgorithm::tree, owners({10, 10, 10, 10, 10, 11, 10, 10}), make_topology(8, 1));
   std::int64_t messages = 0;
   for (const TransferCounts& of : counts)
     messages += of.messages;
@@ -171,7 +178,8 @@ TEST(PlanReduce, by_tree_few_messages) {
   EXPECT_EQ(direct[5].messages, 7);
 }
 
-// One that has none is 0 - 1 - ... - W - 1 in runs; the odd ranks of one node beside the even ones of another are alone.
+// One that has none is 0 - 1 - ... - W - 1 in runs; the odd ranks of one node beside the even ones of another are
+// alone.
 TEST(PlanReduce, runs_are_neighbours_on_a_node) {
   const auto sizes = [](const Topology& topology, int members, CollectiveAlgorithm algorithm) {
     std::vector<int> found;
@@ -191,8 +199,7 @@ TEST(PlanReduce, runs_are_neighbours_on_a_node) {
 // Every rank of a run has an even part, whatever others own.
 TEST(PlanReduce, a_node_shares_the_sums_evenly) {
   const Topology topology = make_topology(7, 3);
-  const Reduce reduce =
-      prepare_reduce(CollectiveAlgorithm::hierarchical, owners({0, 0, 99999, 0, 1, 0, 0}), topology);
+  const Reduce reduce = prepare_reduce(CollectiveAlgorithm::hierarchical, owners({0, 0, 99999, 0, 1, 0, 0}), topology);
   for (int rank = 0; rank < 7; ++rank) {
     const int size = rank < 6 ? 3 : 1;
     const Interval chunk = fold_chunk(100000, rank % 3, size);
@@ -218,7 +225,9 @@ TEST(PlanReduce, what_a_sum_consists_of) {
 TEST(PlanReduce, bad_input_is_refused) {
   for (const CollectiveAlgorithm algorithm : {CollectiveAlgorithm::padded, CollectiveAlgorithm::allgatherv}) {
     EXPECT_TRUE(test::mentions(
-        test::message_of<ContractError>([&] { prepare_reduce(algorithm, owners({1, 2})); }),
+        test::message_of<ContractError>([&] {
+          prepare_reduce(algorithm, owners({1, 2}));
+        }),
         {std::string(name_of(algorithm)), "which only unshards", "direct, chain, scatter, tree or hierarchical"}));
   }
   const auto in_groups = [](std::int64_t passes, std::int64_t group) {

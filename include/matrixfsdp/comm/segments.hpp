@@ -29,16 +29,15 @@ struct Pass {
 /// Reduce: every rank holds the gradient of its micro-batch in `buffer` (table.size elements). With the index
 /// pass * W + rank of a micro-batch (W all ranks) every element becomes
 ///   s = g_0, then s += g_1, s += g_2, ...
-/// in float32: the left fold, so the bits do not depend on owners, algorithm, passes or W. With prepared.sum_group g > 1
-/// the left folds of every g consecutive indices are summed in the same way. Whoever holds an element
-/// (struct Reduce: its owner, a helper, one rank of every node, every rank) adds the gradients of its run to the sum of
-/// the run before it. Of several replicas (shard groups, one after the other: hybrid sharding, Zhao et al. 2023,
-/// "PyTorch FSDP") every group has owners, and all get the sum of all ranks; between groups each sum travels once in
-/// each direction.
-/// The sums stand in `shard` (of the table) after the last pass; before, direct and scatter keep sums of own elements
-/// there and those of others in `sums`, tree all of them in the `sums` of one rank; chain and hierarchical bring them
-/// to the shards of the last shard group after every pass. `sums` (running_sum_elements) is kept from pass to pass.
-/// What arrives of others stands in staging (staging_of), which the request owns. Overwrites `buffer` by chain and
+/// in float32: the left fold, so the bits do not depend on owners, algorithm, passes or W. With prepared.sum_group g >
+/// 1 the left folds of every g consecutive indices are summed in the same way. Whoever holds an element (struct Reduce:
+/// its owner, a helper, one rank of every node, every rank) adds the gradients of its run to the sum of the run before
+/// it. Of several replicas (shard groups, one after the other: hybrid sharding, Zhao et al. 2023, "PyTorch FSDP") every
+/// group has owners, and all get the sum of all ranks; between groups each sum travels once in each direction. The sums
+/// stand in `shard` (of the table) after the last pass; before, direct and scatter keep sums of own elements there and
+/// those of others in `sums`, tree all of them in the `sums` of one rank; chain and hierarchical bring them to the
+/// shards of the last shard group after every pass. `sums` (running_sum_elements) is kept from pass to pass. What
+/// arrives of others stands in staging (staging_of), which the request owns. Overwrites `buffer` by chain and
 /// hierarchical, whose sums pass through it, and with prepared.wire bfloat16: then the g_r are gradients that were
 /// rounded once, on the rank that has them. A backend attached to the communicator carries float32 by direct and
 /// scatter, of one shard group, where no group of the sum is open after a pass; MPI carries everything else. Throws

@@ -42,7 +42,7 @@ struct ShardedModelOptions {
   /// Micro-batches with neighbouring indices (pass * W + rank) whose gradients are summed first, and then these sums.
   /// Divides passes * W. 1: one sum from left to right. The bits of a run depend on it, but not on W.
   std::int64_t sum_group = 1;
-  CollectiveAlgorithm collective = CollectiveAlgorithm::scatter;  ///< of unshard; the bits do not depend on it
+  CollectiveAlgorithm collective = CollectiveAlgorithm::scatter;         ///< of unshard; the bits do not depend on it
   CollectiveAlgorithm reduce_collective = CollectiveAlgorithm::scatter;  ///< of reduce; nor on this
   std::vector<UnitAlgorithms> unit_collectives;  ///< one for each unit instead of these two; empty: none
   std::uint64_t seed = 1;                        ///< of the initial weights
@@ -97,10 +97,11 @@ class ShardedModel {
   /// Collective. Throws ContractError unless the plan is for as many ranks as a shard group has, and these divide the
   /// communicator's (a replicated plan: are all of them), prefetch >= 0, passes >= 1, sum_group >= 1, and
   /// unit_collectives are none or one for each unit, of which none reduces by padded or allgatherv; InputError where
-  /// sum_group does not divide passes * W, or is not 1 with Accumulation::unsharded, which sums passes first, and for an
-  /// invalid model or a policy of a unit that it does not have, ContractError for a plan that does not fit it (see validate of both), or a dtype that cannot travel. Compares hashes of model, plan
-  /// and options across ranks (CommunicationError that names what differs), allocates, and fills the initial weights
-  /// (see Initialization). `communicator` must outlive the model.
+  /// sum_group does not divide passes * W, or is not 1 with Accumulation::unsharded, which sums passes first, and for
+  /// an invalid model or a policy of a unit that it does not have, ContractError for a plan that does not fit it (see
+  /// validate of both), or a dtype that cannot travel. Compares hashes of model, plan and options across ranks
+  /// (CommunicationError that names what differs), allocates, and fills the initial weights (see Initialization).
+  /// `communicator` must outlive the model.
   ShardedModel(Communicator& communicator, ModelSpec model, Plan plan, const ShardedModelOptions& options);
   /// Waits for a prefetch that is under way; never throws, and waits for nothing while an exception unwinds.
   ~ShardedModel();

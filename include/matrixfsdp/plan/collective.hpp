@@ -105,7 +105,7 @@ struct ReduceSettings {
   std::int64_t sum_group = 1;
 };
 
-/// What a sum consists of after `summed` micro-batches, in groups of `sum_group`: both parts travel where it travels.
+/// What a sum consists of after `summed` micro-batches, in groups of `sum_group`.
 struct FoldState {
   bool sum = false;   ///< of the groups that are complete
   bool open = false;  ///< of the group that is not
@@ -118,7 +118,8 @@ inline FoldState fold_state(std::int64_t summed, std::int64_t sum_group) {
 
 /// A reduce made ready, once for each unit. Ranks form runs of neighbours; in each of them every element has a holder,
 /// who adds the gradients of the run in rank order onto the sum that the run before it has reached, and leaves no trace
-/// in it. So every algorithm computes the same sum, whatever travels:
+/// in it: a group that is open goes on to the next run, and the sum of complete groups to the next run in which one is
+/// completed. So every algorithm computes the same sum, whatever travels:
 ///
 ///   direct, scatter  a run is a shard group; what a holder sums stays with it until the last pass
 ///   chain            every rank is a run: sums pass through all ranks, block by block
@@ -153,6 +154,11 @@ struct Reduce {
   [[nodiscard]] bool returns_sums() const {
     return algorithm == CollectiveAlgorithm::chain || algorithm == CollectiveAlgorithm::hierarchical;
   }
+  /// Whether some group of the sum is complete with the gradients of run number `run` in pass number `pass`.
+  [[nodiscard]] bool completes(std::size_t run, std::int64_t pass) const;
+  /// The nearest run before number `run`, or from it on, that completes one; -1: none.
+  [[nodiscard]] int completing_before(std::size_t run, std::int64_t pass) const;
+  [[nodiscard]] int completing_from(std::size_t run, std::int64_t pass) const;
   /// Index in `runs` of the one with `rank`.
   [[nodiscard]] std::size_t run_of(int rank) const;
   /// The rank of `run` that holds `block`, one of held_by's.
@@ -162,12 +168,13 @@ struct Reduce {
 /// What each rank does by an algorithm of reduce. `topology` is of all ranks: one shard group, or several one after the
 /// other. direct: owners sum what they own, and receive (W - 1) times that. scatter: the most bytes that a rank
 /// receives in a step of all passes, and after the last the sums of its own elements from other holders, are as few as
-/// can be. chain: no rank sends more than the unit in a pass, besides its own elements; it receives that and its own.
-/// hierarchical: nodes send no byte twice in a pass, besides the sums of their elements, where the ranks of a node are
-/// neighbours. Where a group of the sum is not complete between two runs, twice as much passes there. tree: log2 W
-/// messages to the holder, the rank that owns most, for small units. Throws ContractError for an invalid table, a
-/// topology of another number of ranks, passes or sum_group < 1, padded and allgatherv, which only unshard, and another
-/// wire than float32 and bfloat16; InputError where sum_group does not divide the micro-batches of a step.
+/// can be. chain: no rank sends more than the unit in a pass, besides its own elements; it receives that and its own,
+/// and where it completes a group of the sum that others began, the unit twice. hierarchical: the same of nodes whose
+/// ranks are neighbours, so that every byte goes once over every link; a node that completes a group and begins another
+/// that it does not complete sends both. tree: log2 W messages to the holder, the rank that owns most, for small units.
+/// Throws ContractError for an invalid table, a topology of another number of ranks, passes or sum_group < 1, padded
+/// and allgatherv, which only unshard, and another wire than float32 and bfloat16; InputError where sum_group does not
+/// divide the micro-batches of a step.
 Reduce prepare_reduce(CollectiveAlgorithm algorithm, SegmentTable table, const Topology& topology,
                       const ReduceSettings& settings = {});
 
@@ -216,8 +223,8 @@ ReduceStaging staging_of(const Reduce& reduce, int rank);
 /// In bytes.
 std::int64_t reduce_staging_bytes(const Reduce& reduce, int rank);
 
-/// Ranks of a binomial tree in a circle, by position from the root: position p has the children p + 1, p + 2, p + 4, ...
-/// as far as these stay below the lowest set bit of p, and its subtree is the positions from p on, `size` of them.
+/// Ranks of a binomial tree in a circle, by position from the root: position p has the children p + 1, p + 2, p + 4,
+/// ... as far as these stay below the lowest set bit of p, and its subtree is the positions from p on, `size` of them.
 struct TreePosition {
   int position = 0;
   int parent = -1;            ///< position; -1: the root

@@ -17,7 +17,8 @@
 ///   seconds = sum of alpha over the hops of the longest way + max(drain, way)
 ///   drain   = the most of: a rank's messages and bytes; a node's bytes; the mean node's bytes at the speed that all
 ///             nodes reach at once
-///   way     = the longest one of an owner's segments, or of the sums that pass from run to run: what is under way together (exchange_window messages, which
+///   way     = the longest one of an owner's segments, or of the sums that pass from run to run: what is under way
+///   together (exchange_window messages, which
 ///             share the link and so arrive at the same time) over every hop, to all children there, and the rest
 ///             over the slowest
 ///
@@ -69,8 +70,8 @@ double predicted_unshard_seconds(CollectiveAlgorithm algorithm, const SegmentTab
 double predicted_reduce_seconds(const Reduce& reduce, const Topology& topology, const CollectiveProfile& profile,
                                 std::int64_t pass = 0);
 
-/// Of all passes of a step, of which those between the first and the last are taken to be like the second one. Throws as
-/// prepare_reduce, and as predicted_reduce_seconds.
+/// Of all passes of a step, of which those between the first and the last are taken to be like the second one. Throws
+/// as prepare_reduce, and as predicted_reduce_seconds.
 double predicted_reduce_step_seconds(CollectiveAlgorithm algorithm, const SegmentTable& table, const Topology& topology,
                                      const CollectiveProfile& profile, const ReduceSettings& settings = {});
 
@@ -98,9 +99,9 @@ struct UnitCollectives {
   CollectiveChoice reduce;   ///< of the gradients
 };
 
-/// For each unit of `plan`. `topology` is of all ranks: of several shard groups all unshard as is best for the first one,
-/// because all ranks issue the same. Throws ContractError where it has other ranks than whole shard groups, and as the
-/// choices do.
+/// For each unit of `plan`. `topology` is of all ranks: of several shard groups all unshard as is best for the first
+/// one, because all ranks issue the same. Throws ContractError where it has other ranks than whole shard groups, and as
+/// the choices do.
 std::vector<UnitCollectives> choose_collectives(const Plan& plan, const Topology& topology,
                                                 const CollectiveProfile& profile, const ReduceSettings& settings = {});
 

@@ -40,12 +40,11 @@ Exchange::Queue& Exchange::queue_of(int peer, bool sends, int lane) {
   return queues_[static_cast<std::size_t>(index)];
 }
 
-void Exchange::send(int peer, const void* data, std::int64_t bytes, std::int64_t after, int lane,
-                    std::int64_t number) {
+void Exchange::send(int peer, const void* data, std::int64_t bytes, std::int64_t after, int lane, std::int64_t number) {
   if (bytes == 0) return;
   // MPI takes the address of what it sends as const; the queue serves both directions.
-  queue_of(peer, true, lane).spans.push_back(
-      {static_cast<std::byte*>(const_cast<void*>(data)), bytes, true, number, after});
+  queue_of(peer, true, lane)
+      .spans.push_back({static_cast<std::byte*>(const_cast<void*>(data)), bytes, true, number, after});
 }
 
 void Exchange::receive(int peer, void* data, std::int64_t bytes, std::int64_t number, int lane) {

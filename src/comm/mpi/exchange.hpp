@@ -62,7 +62,7 @@ class Exchange : public Pending {
   virtual bool next_stage() { return false; }
 
  private:
-  static constexpr int lanes = 3;
+  static constexpr int lanes = 4;
   struct Span {
     std::byte* data = nullptr;
     std::int64_t bytes = 0;

@@ -15,11 +15,11 @@ namespace {
 /// Lane 0, inside a run: every rank sends each block of gradients to its holder. A holder folds block b when all ranks'
 /// have come, and what it is folded onto, then lets block b + 2 come into the same half of the staging. A sender is
 /// never more than two blocks ahead, and all send block b to everybody before they wait for room for block b + 2, so
-/// nobody waits in a circle. Lane 2, from run to run: a folded block goes on to the holder of the next run, which folds
-/// onto it. Lane 1: a block that the last run has folded goes to its owners. Where sums stay with their holders, only
-/// after the last pass; before, to the first run's holder, if that is another. Where they are returned, to the owner in
-/// the last shard group, who after the last pass gives them to the one of the group before, and otherwise sends them to
-/// the first run at the beginning of the next pass, by lane 2. Gradients are float or bfloat16, sums float.
+/// nobody waits in a circle. Lane 2, from run to run: sums go on to the next run that completes a group; lane 3: groups
+/// that are open to the next one. Both begin the pass where they are kept. Lane 1: at the end of the pass they go back
+/// there, and after the last one to the owners: where sums are returned, the owner of the last shard group keeps them,
+/// and gives them to the one of the group before; otherwise all owners get them from the holder. Gradients are float or
+/// bfloat16, sums float.
 template <class Gradient>
 class ReduceExchange final : public Exchange {
  public:
@@ -39,6 +39,7 @@ class ReduceExchange final : public Exchange {
     for (std::size_t i = 0; i < blocks_.size(); ++i)
       pass_on(i);
     send_own_sums();
+    send_kept_sums();
     expect(0);
     expect(1);
     give_results_on();
@@ -66,7 +67,7 @@ class ReduceExchange final : public Exchange {
     if (staging.gradients > 0) staging_ = make_tensor<Gradient>("matrixfsdp::reduce_staging", staging.gradients);
     const std::int64_t sums = staging.arriving + staging.passing;
     if (sums > 0) sums_ = make_tensor<float>("matrixfsdp::reduce_sums", sums);
-    blocks_ = held_blocks(reduce, position_, memory, sums_.data() + staging.arriving);
+    blocks_ = held_blocks(reduce, position_, pass_, memory, sums_.data() + staging.arriving);
   }
 
   void send_gradients(const Reduce& reduce, int holder) {
@@ -74,79 +75,81 @@ class ReduceExchange final : public Exchange {
       send(holder, gradients_ + block.elements.begin, bytes_of<Gradient>(block.elements));
   }
 
-  /// Queues what there is of a sum.
-  void send_sums(int peer, const SumPlace& place, const FoldState& state, const Interval& elements, std::int64_t after,
-                 int lane) {
-    if (state.sum) send(peer, place.sum, bytes_of<float>(elements), after, lane);
-    if (state.open) send(peer, place.open, bytes_of<float>(elements), after, lane);
+  void send_sum(int peer, const float* place, const Interval& elements, std::int64_t after, int lane) {
+    if (peer >= 0) send(peer, place, bytes_of<float>(elements), after, lane);
   }
-  void receive_sums(int peer, const SumPlace& place, const FoldState& state, const Interval& elements, int lane) {
-    if (state.sum) receive(peer, place.sum, bytes_of<float>(elements), -1, lane);
-    if (state.open) receive(peer, place.open, bytes_of<float>(elements), -1, lane);
+  void receive_sum(int peer, float* place, const Interval& elements, std::int64_t number, int lane) {
+    if (peer >= 0) receive(peer, place, bytes_of<float>(elements), number, lane);
   }
 
   /// Queues the way of a block's sum when it is folded.
   void pass_on(std::size_t i) {
     const HeldBlock& mine = blocks_[i];
-    const auto to = [&](int peer, int lane) {
-      if (peer != rank()) send_sums(peer, mine.place, position_.after, mine.block.elements, folded(i), lane);
-    };
-    if (!position_.last_run)
-      to(mine.next, 2);
-    else if (returns_)
-      to(position_.keeper(mine.block), 1);
-    else if (!pass_.last)
-      to(position_.place, 1);  // the first run is as this one
-    else
-      for (int replica = 0; replica < position_.replicas; ++replica)
-        to(position_.owner_in(replica, mine.block), 1);
+    const Interval& elements = mine.block.elements;
+    if (mine.at_end && pass_.last && !returns_) {
+      for (int replica = 0; replica < position_.replicas; ++replica) {
+        const int owner = position_.owner_in(replica, mine.block);
+        if (owner != rank()) send_sum(owner, mine.place.sum, elements, folded(i), 1);
+      }
+    } else {
+      send_sum(mine.next.sum, mine.place.sum, elements, folded(i), mine.at_end ? 1 : 2);
+    }
+    send_sum(mine.next.open, mine.place.open, elements, folded(i), position_.last_run ? 1 : 3);
   }
 
-  /// Of the pass before, to where this one begins.
+  /// Of the pass before, to where this one needs them.
   void send_own_sums() {
     if (position_.replica + 1 < position_.replicas) return;
     for (std::size_t j = 0; j < own_.size(); ++j) {
       const OwnBlock& mine = own_[j];
-      const std::int64_t bytes = bytes_of<float>(mine.block.elements);
-      const bool leaves = mine.first_holder != rank();
-      if (leaves && position_.pass_begin.sum)
-        send(mine.first_holder, mine.place.sum, bytes, -1, 2, sum_left(j));
-      else
-        complete_number(sum_left(j));
-      if (leaves && position_.pass_begin.open)
-        send(mine.first_holder, mine.place.open, bytes, -1, 2, open_left(j));
-      else
-        complete_number(open_left(j));
+      send_own(mine.to.sum, mine.place.sum, mine.block.elements, 2, sum_left(j));
+      send_own(mine.to.open, mine.place.open, mine.block.elements, 3, open_left(j));
+    }
+  }
+  void send_own(int peer, const float* place, const Interval& elements, int lane, std::int64_t number) {
+    if (peer < 0) complete_number(number);
+    if (peer >= 0 && peer != rank()) send(peer, place, bytes_of<float>(elements), -1, lane, number);
+  }
+
+  /// Where sums stay, and the first run completes no group: from its holders to the run that does.
+  void send_kept_sums() {
+    if (returns_ || position_.run_number > 0 || !position_.pass_begin.sum || position_.first_completing <= 0) return;
+    for (const HeldBlock& mine : blocks_) {
+      // All runs are as large as the first one.
+      send_sum(position_.first_completing * position_.members + position_.place, mine.place.sum, mine.block.elements,
+               -1, 2);
     }
   }
 
   /// Results come to where sums may still have to leave from.
   void receive_results() {
+    const bool keeps = position_.replica + 1 == position_.replicas;
     for (; next_result_ < own_.size(); ++next_result_) {
       const OwnBlock& mine = own_[next_result_];
-      if (position_.replica + 1 < position_.replicas) {
-        if (!pass_.last) continue;
-        receive(rank() + position_.members, mine.place.sum, bytes_of<float>(mine.block.elements),
-                result_came(next_result_), 1);
+      if (!keeps) {
+        if (pass_.last)
+          receive_sum(rank() + position_.members, mine.place.sum, mine.block.elements, result_came(next_result_), 1);
         continue;
       }
       if (!has_left(next_result_)) return;
-      if (mine.last_holder == rank()) continue;
-      if (position_.pass_end.sum)
-        receive(mine.last_holder, mine.place.sum, bytes_of<float>(mine.block.elements), result_came(next_result_), 1);
-      if (position_.pass_end.open)
-        receive(mine.last_holder, mine.place.open, bytes_of<float>(mine.block.elements), -1, 1);
+      if (mine.from.sum != rank())
+        receive_sum(mine.from.sum, mine.place.sum, mine.block.elements, result_came(next_result_), 1);
+      if (mine.from.open != rank()) receive_sum(mine.from.open, mine.place.open, mine.block.elements, -1, 1);
     }
   }
 
   [[nodiscard]] bool has_left(std::size_t j) const { return is_complete(sum_left(j)) && is_complete(open_left(j)); }
+  /// Nothing of the own block is still to be sent from where it is kept. What this rank folds onto does not leave.
+  [[nodiscard]] bool may_fold_over(std::size_t j) const {
+    return (own_[j].to.sum == rank() || is_complete(sum_left(j))) &&
+           (own_[j].to.open == rank() || is_complete(open_left(j)));
+  }
 
   /// From owner to owner, one shard group after the other.
   void give_results_on() {
     if (!returns_ || !pass_.last || position_.replica == 0) return;
-    for (std::size_t j = 0; j < own_.size(); ++j) {
-      send(rank() - position_.members, own_[j].place.sum, bytes_of<float>(own_[j].block.elements), result_came(j), 1);
-    }
+    for (std::size_t j = 0; j < own_.size(); ++j)
+      send_sum(rank() - position_.members, own_[j].place.sum, own_[j].block.elements, result_came(j), 1);
   }
 
   /// What other members sum of this rank's segments, where sums stay with them.
@@ -157,20 +160,23 @@ class ReduceExchange final : public Exchange {
       for (const Piece& block : reduce.held_by(last_group + member)) {
         if (block.owner != position_.member) continue;
         const auto& mine = reduce.table.intervals[static_cast<std::size_t>(position_.member)];
-        receive(last_group + member, shard_ + shard_position(mine, block.elements.begin),
-                bytes_of<float>(block.elements), -1, 1);
+        receive_sum(last_group + member, shard_ + shard_position(mine, block.elements.begin), block.elements, -1, 1);
       }
     }
   }
 
   /// Sums that stay come back to where they were sent from, so only when all those sends are complete.
   void receive_own_sums() {
-    const int last_holder = (position_.replicas - 1) * position_.members + position_.member;
-    const bool to_owner = pass_.last && !position_.last_run;
-    const bool to_first_run = !pass_.last && position_.first_run && !position_.last_run;
+    const auto holder = [this](int run) { return run * position_.members + position_.place; };
+    const bool first_run = position_.run_number == 0;
     for (const HeldBlock& mine : blocks_) {
-      if (to_first_run || (to_owner && mine.block.owner == position_.member))
-        receive_sums(last_holder, mine.place, position_.pass_end, mine.block.elements, 1);
+      const Interval& elements = mine.block.elements;
+      if (pass_.last && !position_.last_run && mine.block.owner == position_.member)
+        receive_sum(holder(position_.replicas - 1), mine.place.sum, elements, -1, 1);
+      if (pass_.last || !first_run || position_.last_run) continue;
+      if (position_.last_completing > 0)
+        receive_sum(holder(position_.last_completing), mine.place.sum, elements, -1, 1);
+      if (position_.pass_end.open) receive_sum(holder(position_.replicas - 1), mine.place.open, elements, -1, 1);
     }
   }
 
@@ -186,15 +192,14 @@ class ReduceExchange final : public Exchange {
               staging_.data() + staging_row(from, position_.place, position_.run.size) * stride_ + half,
               bytes_of<Gradient>(mine.block.elements));
     }
-    const std::int64_t bytes = bytes_of<float>(mine.block.elements);
-    if (comes(mine) && position_.before.sum)
-      receive(mine.source, sums_.data() + half, bytes, sum_came(index), 2);
+    expect_sum(mine.source.sum, half, mine.block.elements, sum_came(index), 2);
+    expect_sum(mine.source.open, stride_ + half, mine.block.elements, open_came(index), 3);
+  }
+  void expect_sum(int source, std::int64_t offset, const Interval& elements, std::int64_t number, int lane) {
+    if (source < 0)
+      complete_number(number);
     else
-      complete_number(sum_came(index));
-    if (comes(mine) && position_.before.open)
-      receive(mine.source, sums_.data() + stride_ + half, bytes, open_came(index), 2);
-    else
-      complete_number(open_came(index));
+      receive_sum(source, sums_.data() + offset, elements, number, lane);
   }
 
   void received(int lane, std::int64_t message) override {
@@ -214,15 +219,10 @@ class ReduceExchange final : public Exchange {
     return true;
   }
 
-  /// What a block is folded onto comes from another rank.
-  [[nodiscard]] bool comes(const HeldBlock& mine) const {
-    return mine.source >= 0 && position_.before.parts() > 0;
-  }
-
   [[nodiscard]] bool ready(std::size_t i) const {
-    const std::int64_t own = blocks_[i].own;
+    const HeldBlock& mine = blocks_[i];
     return arrived_[i % 2] == position_.run.size - 1 && is_complete(sum_came(i)) && is_complete(open_came(i)) &&
-           (own < 0 || has_left(static_cast<std::size_t>(own)));
+           (!mine.folds_over || may_fold_over(static_cast<std::size_t>(mine.own)));
   }
 
   void fold_what_is_there() {
@@ -237,15 +237,22 @@ class ReduceExchange final : public Exchange {
     const Gradient* others = position_.run.size > 1 ? staging_.data() + half : nullptr;
     const FoldBlockOf<Gradient> block{others, stride_, gradients_ + elements.begin, position_.place,
                                       position_.run.size};
-    const bool came = comes(mine);
-    const float* sum_before = came ? sums_.data() + half : mine.onto.sum;
-    const float* open_before = came && position_.before.open ? sums_.data() + stride_ + half : mine.onto.open;
+    const float* sum_before = mine.source.sum >= 0 ? sums_.data() + half : mine.onto.sum;
+    const float* open_before = mine.source.open >= 0 ? sums_.data() + stride_ + half : mine.onto.open;
     fold_block(block, {sum_before, open_before, mine.place.sum, mine.place.open, position_.summed, sum_group_},
                elements.size());
     complete_number(folded(next_));
-    if (mine.own >= 0) complete_number(result_came(static_cast<std::size_t>(mine.own)));
+    if (mine.own >= 0) note_own(static_cast<std::size_t>(mine.own), mine.folds_over);
     expect(next_ + 2);
     ++next_;
+  }
+
+  /// An own block is folded here.
+  void note_own(std::size_t j, bool over) {
+    if (own_[j].to.sum == rank()) complete_number(sum_left(j));
+    if (own_[j].to.open == rank()) complete_number(open_left(j));
+    if (over) complete_number(result_came(j));
+    receive_results();
   }
 
   ReducePosition position_;
@@ -272,7 +279,8 @@ Request reduce(const std::shared_ptr<Channel>& channel, const Reduce& prepared, 
                float* shard, const OperationLabel& label) {
   const ReduceMemory memory{buffer, sums, shard};
   const bool words = prepared.wire == DType::bfloat16;
-  if (prepared.algorithm == CollectiveAlgorithm::tree) return issue(tree_reduce(channel, prepared, pass, memory), label);
+  if (prepared.algorithm == CollectiveAlgorithm::tree)
+    return issue(tree_reduce(channel, prepared, pass, memory), label);
   if (words) return issue(std::make_shared<ReduceExchange<bfloat16>>(channel, prepared, pass, memory), label);
   return issue(std::make_shared<ReduceExchange<float>>(channel, prepared, pass, memory), label);
 }

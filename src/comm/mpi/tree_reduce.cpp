@@ -12,7 +12,8 @@ namespace {
 
 /// In stages, each begun when all of the one before is there. Up: a rank takes the gradients of its subtree, behind one
 /// another in the order of positions, and sends them on with its own in front; the root folds those of all ranks. Down,
-/// after the last pass: a rank takes the sums for its subtree, in the same order, keeps its own and sends on the others.
+/// after the last pass: a rank takes the sums for its subtree, in the same order, keeps its own and sends on the
+/// others.
 template <class Gradient>
 class TreeReduce final : public Exchange {
  public:
@@ -88,8 +89,7 @@ class TreeReduce final : public Exchange {
   void fold() {
     const FoldBlockOf<Gradient> block{staging_.data(), table_.size, gradients_, root_, size()};
     float* open = memory_.sums + table_.size;
-    fold_block(block,
-               {memory_.sums, open, memory_.sums, open, pass_.number * size(), sum_group_}, table_.size);
+    fold_block(block, {memory_.sums, open, memory_.sums, open, pass_.number * size(), sum_group_}, table_.size);
   }
 
   /// Of all positions, in their order.
@@ -114,9 +114,7 @@ class TreeReduce final : public Exchange {
 
   /// A rank without children has only its own, and a job of one rank too.
   [[nodiscard]] float* sums_for_subtree() { return place_.size == 1 ? memory_.shard : sums_.data(); }
-  static std::int64_t float_bytes(std::int64_t elements) {
-    return static_cast<std::int64_t>(sizeof(float)) * elements;
-  }
+  static std::int64_t float_bytes(std::int64_t elements) { return static_cast<std::int64_t>(sizeof(float)) * elements; }
   template <class Value>
   static void copy(const Value* from, std::int64_t count, Value* to) {
     // Not a kernel: this may be a progress thread, and kernels belong to the thread that computes.

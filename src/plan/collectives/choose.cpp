@@ -43,8 +43,9 @@ CollectiveChoice choose_reduce(const SegmentTable& table, const Topology& topolo
 std::vector<UnitCollectives> choose_collectives(const Plan& plan, const Topology& topology,
                                                 const CollectiveProfile& profile, const ReduceSettings& settings) {
   if (topology.world_size() < plan.world_size || topology.world_size() % plan.world_size != 0) {
-    throw ContractError(fmt::format("collectives of a plan for {} ranks: the topology has {}: expected whole shard groups",
-                                    plan.world_size, topology.world_size()));
+    throw ContractError(
+        fmt::format("collectives of a plan for {} ranks: the topology has {}: expected whole shard groups",
+                    plan.world_size, topology.world_size()));
   }
   const Topology group = topology_of(topology, {0, plan.world_size});
   std::vector<UnitCollectives> choices;
@@ -53,8 +54,7 @@ std::vector<UnitCollectives> choose_collectives(const Plan& plan, const Topology
     const SegmentTable chunks = even_table(unit.gradients.size, plan.world_size);
     const SegmentTable weights = plan.replicated ? chunks : segment_table(unit.weights);
     const SegmentTable gradients = plan.replicated ? chunks : segment_table(unit.gradients);
-    choices.push_back(
-        {choose_unshard(weights, group, profile), choose_reduce(gradients, topology, profile, settings)});
+    choices.push_back({choose_unshard(weights, group, profile), choose_reduce(gradients, topology, profile, settings)});
   }
   return choices;
 }

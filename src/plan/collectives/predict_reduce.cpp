@@ -35,14 +35,13 @@ Way tree_way(const Prices& prices, const Reduce& reduce, bool last) {
   return way;
 }
 
-/// Sums pass through all runs, block by block.
+/// Sums pass from run to run, block by block; groups of the sum pass at the same time.
 Way run_way(const Prices& prices, const Reduce& reduce, std::int64_t pass) {
   Way way;
   std::int64_t held = 0;
-  double all = 0;      // of an element, over all hops
-  double slowest = 0;  // of them
-  const bool gradients_travel = std::any_of(reduce.runs.begin(), reduce.runs.end(),
-                                            [](const RankGroup& run) { return run.size > 1; });
+  double slowest = 0;  // hop of an element
+  const bool gradients_travel =
+      std::any_of(reduce.runs.begin(), reduce.runs.end(), [](const RankGroup& run) { return run.size > 1; });
   if (gradients_travel) way.latency = reduce.returns_sums() ? prices.link(true).alpha_seconds : prices.alpha();
   for (const auto& blocks : reduce.blocks) {
     std::int64_t elements = 0;
@@ -50,15 +49,22 @@ Way run_way(const Prices& prices, const Reduce& reduce, std::int64_t pass) {
       elements += block.elements.size();
     held = std::max(held, elements);
   }
-  for (std::size_t i = 0; i + 1 < reduce.runs.size(); ++i) {
-    const int from = reduce.runs[i].first;
-    const int to = reduce.runs[i + 1].first;
-    const int parts = fold_state(pass * reduce.world_size() + to, reduce.sum_group).parts();
-    way.latency += prices.alpha(from, to);
-    all += parts * prices.hop(1, from, to);
-    slowest = std::max(slowest, parts * prices.hop(1, from, to));
+  std::vector<Way> reached(reduce.runs.size());  // by run: latency, and time of an element, of the longest way to it
+  const auto hop = [&](std::size_t from, std::size_t to) {
+    const int sender = reduce.runs[from].first;
+    const int receiver = reduce.runs[to].first;
+    const double element = prices.hop(1, sender, receiver);
+    slowest = std::max(slowest, element);
+    reached[to].latency = std::max(reached[to].latency, reached[from].latency + prices.alpha(sender, receiver));
+    reached[to].bytes = std::max(reached[to].bytes, reached[from].bytes + element);
+  };
+  for (std::size_t i = 1; i < reduce.runs.size(); ++i) {
+    if (fold_state(pass * reduce.world_size() + reduce.runs[i].first, reduce.sum_group).open) hop(i - 1, i);
+    const int before = reduce.completes(i, pass) ? reduce.completing_before(i, pass) : -1;
+    if (before >= 0) hop(static_cast<std::size_t>(before), i);
   }
-  way.bytes = prices.pipelined(held, all, slowest);
+  way.latency += reached.back().latency;
+  way.bytes = prices.pipelined(held, reached.back().bytes, slowest);
   return way;
 }
 

@@ -22,7 +22,7 @@ class PassCounts {
         counter_(static_cast<std::size_t>(topology.world_size()), places_),
         begin_(pass * reduce.world_size()),
         end_(begin_ + reduce.world_size()),
-        first_(pass == 0),
+        pass_(pass),
         last_(pass + 1 == reduce.passes) {
     for (const auto& blocks : reduce.blocks) {
       loads_.emplace_back();
@@ -38,16 +38,13 @@ class PassCounts {
     }
     for (const RankGroup& run : reduce_.runs)
       count_gradients(run);
-    for (std::size_t i = 0; i + 1 < reduce_.runs.size(); ++i)
-      count_sums_between(reduce_.runs[i], reduce_.runs[i + 1]);
-    count_owners();
+    count_sums();
+    count_kept_sums();
+    if (last_) count_owners();
     return std::move(counter_.counts);
   }
 
  private:
-  [[nodiscard]] std::int64_t parts_after(std::int64_t summed) const {
-    return fold_state(summed, reduce_.sum_group).parts();
-  }
   [[nodiscard]] int owner_in(int replica, const Piece& block) const {
     return replica * reduce_.members() + block.owner;
   }
@@ -78,46 +75,74 @@ class PassCounts {
     }
   }
 
+  /// What one run gives to another.
   void count_sums_between(const RankGroup& run, const RankGroup& next) {
-    const std::int64_t parts = parts_after(begin_ + next.first);
     for (int rank = run.first; rank < run.first + run.size; ++rank) {
       if (run.size == next.size || !reduce_.returns_sums()) {
-        pass(rank, next.first + rank - run.first, held_by(rank) * parts);
+        pass(rank, next.first + rank - run.first, held_by(rank));
         continue;
       }
       for (const Piece& block : reduce_.held_by(rank))
-        pass(rank, reduce_.holder_in(next, block), load_of(block.elements.size(), exchange_block) * parts);
+        pass(rank, reduce_.holder_in(next, block), load_of(block.elements.size(), exchange_block));
     }
   }
 
-  /// From the last run, and before it to the first one.
+  /// Groups that are open from each run to the next, the sum of complete ones from one that completes some to another.
+  void count_sums() {
+    int before = -1;
+    for (std::size_t i = 0; i < reduce_.runs.size(); ++i) {
+      const RankGroup& run = reduce_.runs[i];
+      if (i > 0 && fold_state(begin_ + run.first, reduce_.sum_group).open) count_sums_between(reduce_.runs[i - 1], run);
+      if (!reduce_.completes(i, pass_)) continue;
+      if (before >= 0) count_sums_between(reduce_.runs[static_cast<std::size_t>(before)], run);
+      before = static_cast<int>(i);
+    }
+  }
+
+  /// Between passes sums stand with their owners in the last shard group, or with the holders of the first run.
+  void count_kept_sums() {
+    const FoldState begin = fold_state(begin_, reduce_.sum_group);
+    const FoldState end = fold_state(end_, reduce_.sum_group);
+    const std::size_t runs = reduce_.runs.size();
+    const int first = reduce_.completing_from(0, pass_);
+    const int last = reduce_.completing_before(runs, pass_);
+    if (begin.sum && first >= 0) count_to_run(static_cast<std::size_t>(first));
+    if (begin.open) count_to_run(0);
+    if (last >= 0 && (!last_ || reduce_.returns_sums())) count_from_run(static_cast<std::size_t>(last));
+    if (end.open) count_from_run(runs - 1);
+  }
+
+  template <class Visit>
+  void each_block(const RankGroup& run, const Visit& visit) {
+    for (int rank = run.first; rank < run.first + run.size; ++rank) {
+      for (const Piece& block : reduce_.held_by(rank))
+        visit(rank, block, load_of(block.elements.size(), exchange_block));
+    }
+  }
+  [[nodiscard]] int keeper(const Piece& block) const {
+    return reduce_.returns_sums() ? owner_in(reduce_.replicas - 1, block)
+                                  : reduce_.holder_in(reduce_.runs.front(), block);
+  }
+  void count_to_run(std::size_t run) {
+    each_block(reduce_.runs[run],
+               [this](int rank, const Piece& block, const Load& load) { pass(keeper(block), rank, load); });
+  }
+  void count_from_run(std::size_t run) {
+    each_block(reduce_.runs[run],
+               [this](int rank, const Piece& block, const Load& load) { pass(rank, keeper(block), load); });
+  }
+
+  /// From owner to owner, one shard group after the other, or from the holders of the last run to all.
   void count_owners() {
-    const RankGroup& last_run = reduce_.runs.back();
-    for (int rank = last_run.first; rank < last_run.first + last_run.size; ++rank) {
-      for (const Piece& block : reduce_.held_by(rank)) {
-        const Load load = load_of(block.elements.size(), exchange_block);
-        if (reduce_.returns_sums())
-          count_returned(rank, block, load);
-        else
-          count_kept(rank, block, load);
+    each_block(reduce_.runs.back(), [this](int rank, const Piece& block, const Load& load) {
+      for (int replica = 0; replica < reduce_.replicas; ++replica) {
+        const int owner = owner_in(replica, block);
+        if (!reduce_.returns_sums())
+          pass(rank, owner, load);
+        else if (replica > 0)
+          pass(owner, owner - reduce_.members(), load);
       }
-    }
-  }
-
-  /// To the owner of the last shard group, who gives the result to that of the group before; back for the next pass.
-  void count_returned(int holder, const Piece& block, const Load& load) {
-    const int owner = owner_in(reduce_.replicas - 1, block);
-    pass(holder, owner, load * parts_after(end_));
-    for (int replica = reduce_.replicas - 1; last_ && replica > 0; --replica)
-      pass(owner_in(replica, block), owner_in(replica - 1, block), load);
-    if (!first_) pass(owner, reduce_.holder_in(reduce_.runs.front(), block), load * parts_after(begin_));
-  }
-
-  /// To all owners after the last pass; before, to where the next one begins.
-  void count_kept(int holder, const Piece& block, const Load& load) {
-    if (!last_) pass(holder, reduce_.holder_in(reduce_.runs.front(), block), load * parts_after(end_));
-    for (int replica = 0; last_ && replica < reduce_.replicas; ++replica)
-      pass(holder, owner_in(replica, block), load);
+    });
   }
 
   void count_tree() {
@@ -142,7 +167,7 @@ class PassCounts {
   Counter counter_;
   std::int64_t begin_;  // micro-batches summed before this pass
   std::int64_t end_;    // and after it
-  bool first_;
+  std::int64_t pass_;
   bool last_;
   std::vector<Load> loads_;  // of each list of blocks
 };

@@ -59,14 +59,15 @@ void require_settings(const ReduceSettings& settings, int members, int ranks) {
     throw ContractError(
         fmt::format("reduce of {} ranks with a segment table for {}: expected whole shard groups", ranks, members));
   }
-  if (settings.passes < 1) throw ContractError(fmt::format("reduce of {} passes: expected at least 1", settings.passes));
+  if (settings.passes < 1)
+    throw ContractError(fmt::format("reduce of {} passes: expected at least 1", settings.passes));
   detail::require_wire(settings.wire, "reduce as");
   if (settings.sum_group < 1)
     throw ContractError(fmt::format("sum group of {} micro-batches: expected at least 1", settings.sum_group));
   if (settings.passes * ranks % settings.sum_group != 0) {
-    throw InputError(fmt::format(
-        "sum group of {} micro-batches: expected a divisor of those of a step, {} passes x {} ranks = {}",
-        settings.sum_group, settings.passes, ranks, settings.passes * ranks));
+    throw InputError(
+        fmt::format("sum group of {} micro-batches: expected a divisor of those of a step, {} passes x {} ranks = {}",
+                    settings.sum_group, settings.passes, ranks, settings.passes * ranks));
   }
 }
 
@@ -85,9 +86,8 @@ bool opens_between_runs(const Reduce& reduce) {
 
 void require_reduces(CollectiveAlgorithm algorithm) {
   if (algorithm != CollectiveAlgorithm::padded && algorithm != CollectiveAlgorithm::allgatherv) return;
-  throw ContractError(
-      fmt::format("reduce by {}, which only unshards: expected direct, chain, scatter, tree or hierarchical",
-                  name_of(algorithm)));
+  throw ContractError(fmt::format(
+      "reduce by {}, which only unshards: expected direct, chain, scatter, tree or hierarchical", name_of(algorithm)));
 }
 
 Reduce prepare_reduce(CollectiveAlgorithm algorithm, SegmentTable table, const Topology& topology,

@@ -51,9 +51,27 @@ std::vector<Piece> cut(const SegmentTable& table, const std::set<std::int64_t>& 
 }  // namespace
 
 std::size_t Reduce::run_of(int rank) const {
-  const auto after = std::upper_bound(runs.begin(), runs.end(), rank,
-                                      [](int one, const RankGroup& run) { return one < run.first; });
+  const auto after =
+      std::upper_bound(runs.begin(), runs.end(), rank, [](int one, const RankGroup& run) { return one < run.first; });
   return static_cast<std::size_t>(after - runs.begin()) - 1;
+}
+
+bool Reduce::completes(std::size_t run, std::int64_t pass) const {
+  const std::int64_t begin = pass * world_size() + runs[run].first;
+  return (begin + runs[run].size) / sum_group > begin / sum_group;
+}
+
+int Reduce::completing_before(std::size_t run, std::int64_t pass) const {
+  auto found = static_cast<int>(run) - 1;
+  while (found >= 0 && !completes(static_cast<std::size_t>(found), pass))
+    --found;
+  return found;
+}
+
+int Reduce::completing_from(std::size_t run, std::int64_t pass) const {
+  while (run < runs.size() && !completes(run, pass))
+    ++run;
+  return run < runs.size() ? static_cast<int>(run) : -1;
 }
 
 int Reduce::holder_in(const RankGroup& run, const Piece& block) const {
