@@ -188,16 +188,16 @@ Contender our_unshard(const Job& job, Communicator& world, CollectiveAlgorithm a
 Contender our_reduce(const Job& job, Communicator& world, CollectiveAlgorithm algorithm, const SegmentTable& table) {
   Contender contender;
   contender.by_nccl = &world == job.nccl;
-  const auto prepared = std::make_shared<Reduce>(prepare_reduce(algorithm, table));
+  const auto prepared = std::make_shared<Reduce>(prepare_reduce(algorithm, table, job.topology));
   contender.reduce = prepared;
   const int rank = world.rank();
   const Tensor<float> sums = make_tensor<float>("sums", running_sum_elements(*prepared, rank));
   contender.start = [prepared, sums, &world](const Tensor<float>& input, const Tensor<float>& output) {
     return reduce(world, *prepared, {}, input, sums, output, label);
   };
-  const TransferCounts counts = reduce_counts(algorithm, table, job.topology)[static_cast<std::size_t>(rank)];
+  const TransferCounts counts = reduce_counts(*prepared, job.topology)[static_cast<std::size_t>(rank)];
   contender.rank_bytes = 4 * std::max(counts.sent, counts.received);
-  if (!contender.by_nccl) contender.predicted = predicted_reduce_seconds(algorithm, table, job.topology, job.profile);
+  if (!contender.by_nccl) contender.predicted = predicted_reduce_seconds(*prepared, job.topology, job.profile);
   return contender;
 }
 
@@ -222,8 +222,7 @@ Contender our_contender(const Job& job, const std::string& operation, const std:
 }
 
 bool exists(const std::string& operation, const std::string& algorithm) {
-  return operation == "unshard" || algorithm == "direct" || algorithm == "scatter" || algorithm == "auto" ||
-         algorithm == "nccl";
+  return operation == "unshard" || (algorithm != "padded" && algorithm != "allgatherv");
 }
 
 std::vector<Contender> contenders_of(const Job& job, std::int64_t size) {
@@ -256,7 +255,9 @@ bool same_messages(const Contender& a, const Contender& b) {
   if (a.unshard && b.unshard)
     return a.unshard->algorithm != CollectiveAlgorithm::allgatherv &&
            b.unshard->algorithm != CollectiveAlgorithm::allgatherv && a.unshard->schedule == b.unshard->schedule;
-  return a.reduce && b.reduce && a.reduce->blocks == b.reduce->blocks;
+  return a.reduce && b.reduce && a.reduce->returns_sums() == b.reduce->returns_sums() &&
+         (a.reduce->algorithm == CollectiveAlgorithm::tree) == (b.reduce->algorithm == CollectiveAlgorithm::tree) &&
+         a.reduce->runs.size() == b.reduce->runs.size() && a.reduce->blocks == b.reduce->blocks;
 }
 
 /// Contenders that do the same on all ranks (auto and what it chose; direct and scatter of an even table) run once: two

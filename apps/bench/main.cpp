@@ -64,7 +64,8 @@ int main(int argc, char** argv) {
     bench::CollectivesOptions collectives_options;
     CLI::App* collectives = app.add_subcommand(
         "collectives",
-        "Unshard and reduce of one unit by each algorithm (reduce: direct and scatter). ratio: seconds over those of "
+        "Unshard and reduce of one unit by each algorithm (reduce: not padded and allgatherv). ratio: seconds over "
+        "those of "
         "MPI_Iallgather, or MPI_Ireduce_scatter_block, of the even split in the same run; algbw and busbw: GB/s of the "
         "unit's bytes and of (W - 1) / W of them; max_rank_bytes: the most that one rank sends or receives; wrong: "
         "elements that did not arrive (exit code 1 if any); over_best: seconds over those of the fastest of the "

@@ -101,6 +101,7 @@ PlanOutput plan(PlanCommand& command) {
   }
   output.plan = make_plan(output.model, command.ranks, command.planner);
   MemoryOptions memory = memory_options(command);
+  memory.topology = output.topology;
   if (output.profile) {
     output.collectives = choose_collectives(output.plan, output.topology, *output.profile, command.passes);
     for (const UnitCollectives& unit : output.collectives)

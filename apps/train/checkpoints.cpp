@@ -30,8 +30,8 @@ std::optional<std::string> chosen_checkpoint(Trainer& trainer) {
 void warn_of_changes(const Trainer& trainer, const io::TrainingState& state) {
   const nlohmann::json before = nlohmann::json::parse(state.configuration);
   const nlohmann::json now = to_json(trainer.options());
-  for (const char* name : {"batch_size", "micro_batch", "accumulate", "param_dtype", "reduce_dtype", "unit_policies",
-                           "optimizer", "threads", "data", "lr_schedule", "steps"}) {
+  for (const char* name : {"batch_size", "micro_batch", "sum_group", "accumulate", "param_dtype", "reduce_dtype",
+                           "unit_policies", "optimizer", "threads", "data", "lr_schedule", "steps"}) {
     if (before.contains(name) && before[name] != now[name]) {
       log_line(fmt::format("resumed with another {}: {} instead of {}", name, now[name].dump(), before[name].dump()));
     }

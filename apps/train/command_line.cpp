@@ -151,6 +151,20 @@ void add_parallel_options(OptionReader& reader, Options& options, std::int64_t& 
                   throw InputError(fmt::format("{}, or auto", error.what()));
                 }
               });
+  reader.text("--reduce-collective",
+              "How their gradients are summed: direct, chain, scatter, tree, hierarchical; the bits of a run do not "
+              "depend on it. --collective auto chooses it too",
+              "scatter", [&options](const std::string& value) {
+                options.sharding.reduce_collective = parse_collective(value);
+                try {
+                  require_reduces(options.sharding.reduce_collective);
+                } catch (const ContractError& error) {
+                  throw InputError(error.what());
+                }
+              });
+  reader.integer("--sum-group", options.sharding.sum_group, 1,
+                 "Micro-batches with neighbouring indices whose gradients are summed first, then these sums: a divisor "
+                 "of batch-size / micro-batch. The bits of a run depend on it, but not on W; 1: one sum");
   reader.text("--collective-profile", "File of the calibration: read if it exists, else written", "",
               [&options](const std::string& value) { options.collective_profile = value; });
   reader.choice("--accumulate",

@@ -37,6 +37,19 @@ void validate(const Options& options, int world_size) {
     throw InputError(fmt::format("--batch-size {}: expected a multiple of W x --micro-batch = {} x {} = {}",
                                  options.batch_size, world_size, options.micro_batch, per_pass));
   }
+  if (options.batch_size / options.micro_batch % options.sharding.sum_group != 0) {
+    throw InputError(fmt::format("--sum-group {}: expected a divisor of the micro-batches of a step, {} / {} = {}",
+                                 options.sharding.sum_group, options.batch_size, options.micro_batch,
+                                 options.batch_size / options.micro_batch));
+  }
+  if (options.sharding.sum_group > 1 && options.sharding.accumulation == Accumulation::unsharded) {
+    throw InputError(fmt::format("--sum-group {}: expected 1 with --accumulate unsharded, which sums passes first",
+                                 options.sharding.sum_group));
+  }
+  if (options.automatic_collectives && options.sharding.reduce_collective != CollectiveAlgorithm::scatter) {
+    throw InputError(fmt::format("--reduce-collective {}: expected none with --collective auto, which chooses it",
+                                 name_of(options.sharding.reduce_collective)));
+  }
   const int shard_size = options.shard_size(world_size);
   if (world_size % shard_size != 0) {
     throw InputError(
@@ -92,6 +105,8 @@ nlohmann::json to_json(const Options& options) {
       {"progress", options.sharding.progress_thread ? "thread" : "poll"},
       {"backend", name_of(options.backend)},
       {"collective", options.automatic_collectives ? "auto" : name_of(options.sharding.collective)},
+      {"reduce_collective", options.automatic_collectives ? "auto" : name_of(options.sharding.reduce_collective)},
+      {"sum_group", options.sharding.sum_group},
       {"accumulate", options.sharding.accumulation == Accumulation::chunks ? "chunks" : "unsharded"},
       {"param_dtype", name_of(options.sharding.policies.all.param_dtype)},
       {"reshard_to", options.sharding.policies.all.reshard_to},

@@ -77,10 +77,9 @@ struct CommandLine {
 /// Reads the command line and --config. Throws InputError with one line for anything wrong that needs no other rank.
 CommandLine parse_command_line(int argc, char** argv);
 
-/// What depends on W or on several options: batch size divisible by W x micro-batch, a valid schedule with at most
-/// `steps` of warm-up, checkpoints that have a folder, a resume that is not empty, a collective profile that is read, a
-/// profile for the planner that uses one.
-/// Throws InputError.
+/// What depends on W or on several options: batch size divisible by W x micro-batch, micro-batches by the sum group, a
+/// valid schedule with at most `steps` of warm-up, checkpoints that have a folder, a resume that is not empty, a
+/// collective profile that is read, a profile for the planner that uses one. Throws InputError.
 void validate(const Options& options, int world_size);
 
 /// The configuration that checkpoints and metrics record.

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <matrixfsdp/comm/mpi.hpp>
 #include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/core/log.hpp>
 #include <matrixfsdp/plan/report.hpp>
@@ -119,6 +120,13 @@ class Run {
     memory.optimizer = options_.planner.optimizer;
     memory.resident_weights = options_.strategy == StrategyKind::zero1_owner;
     memory.collectives = algorithms_of(trainer_.collectives().units);
+    if (memory.collectives.empty()) {
+      const ShardedModelOptions& sharding = options_.sharding;
+      memory.collectives.assign(trainer_.replica().model.plan().units.size(),
+                                {sharding.collective, sharding.reduce_collective});
+    }
+    memory.sum_group = options_.sharding.sum_group;
+    memory.topology = mpi::topology_of(communicator_);
     return memory;
   }
 

@@ -53,9 +53,9 @@ std::unique_ptr<Replica> Trainer::make_replica(Communicator& communicator, Optio
   Plan plan = plan_for(options, communicator.size());
   if (options.automatic_collectives) {
     const bool chunks = options.sharding.accumulation == Accumulation::chunks;
-    // Every shard group does as the first one: all ranks issue the same.
-    choices = choose_collectives(plan, topology_of(collectives_.topology, {0, plan.world_size}), collectives_.profile,
-                                 chunks ? options.passes(communicator.size()) : 1);
+    choices = choose_collectives(
+        plan, collectives_.topology, collectives_.profile,
+        {chunks ? options.passes(communicator.size()) : 1, DType::float32, options.sharding.sum_group});
     options.sharding.unit_collectives = algorithms_of(choices);
   }
   return std::make_unique<Replica>(communicator, options, std::move(plan));
@@ -91,7 +91,7 @@ StepMetrics Trainer::step() {
 
   auto phase = Clock::now();
   const std::int64_t tokens = options_.batch_size * options_.sequence_length();
-  metrics.loss = fold_losses(communicator_, losses) / static_cast<double>(tokens);
+  metrics.loss = fold_losses(communicator_, losses, options_.sharding.sum_group) / static_cast<double>(tokens);
   const GradientNorm norm = gradient_norm(replica_->model, failures_);
   metrics.gradient_norm = norm.norm;
   metrics.skipped = !norm.finite || !std::isfinite(metrics.loss);
@@ -159,7 +159,8 @@ double Trainer::evaluate() {
     losses.push_back(run_evaluation_pass(
         *replica_, data_.validation_batch(index * options_.micro_batch, options_.micro_batch, sequences)));
   }
-  return fold_losses(communicator_, losses) / static_cast<double>(sequences * options_.sequence_length());
+  return fold_losses(communicator_, losses, options_.sharding.sum_group) /
+         static_cast<double>(sequences * options_.sequence_length());
 }
 
 }  // namespace matrixfsdp::train

@@ -27,6 +27,13 @@ void require_groups(const Reduce& reduce, int world_size, const OperationLabel& 
                                   to_string(label), ranks, reduce.replicas, world_size));
 }
 
+void require_pass(const Reduce& reduce, const Pass& pass, const OperationLabel& label) {
+  const bool exists = pass.number >= 0 && pass.number < reduce.passes && pass.last == (pass.number + 1 == reduce.passes);
+  if (reduce.sum_group == 1 || exists) return;
+  throw ContractError(fmt::format("{}: pass {}{}: expected one of {}, the last one last", to_string(label), pass.number,
+                                  pass.last ? ", the last" : "", reduce.passes));
+}
+
 void require_elements(const char* what, std::int64_t count, std::int64_t expected, const OperationLabel& label) {
   if (count == expected) return;
   throw ContractError(fmt::format("{}: {} has {} elements: expected {}", to_string(label), what, count, expected));

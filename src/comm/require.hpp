@@ -2,9 +2,7 @@
 
 #include <cstdint>
 
-#include <matrixfsdp/comm/communicator.hpp>
-#include <matrixfsdp/plan/collective.hpp>
-#include <matrixfsdp/tensor/tensor.hpp>
+#include <matrixfsdp/comm/segments.hpp>
 
 namespace matrixfsdp {
 
@@ -14,6 +12,9 @@ void require_group(const Unshard& unshard, const Communicator& communicator, con
 
 /// ContractError unless the shard groups of `reduce` have `world_size` ranks together.
 void require_groups(const Reduce& reduce, int world_size, const OperationLabel& label);
+
+/// ContractError unless the step of `reduce` has `pass`, where the number of micro-batches before it counts.
+void require_pass(const Reduce& reduce, const Pass& pass, const OperationLabel& label);
 
 /// ContractError unless `what` has `expected` elements.
 void require_elements(const char* what, std::int64_t count, std::int64_t expected, const OperationLabel& label);

@@ -19,6 +19,13 @@ SegmentBackend* backend_of(Communicator& communicator) {
   return backend != nullptr && backend->attached() ? backend : nullptr;
 }
 
+/// The same for a reduce: backends keep sums with the holders of a shard group, and know no groups that stay open.
+SegmentBackend* backend_of(Communicator& communicator, const Reduce& reduce) {
+  const bool holders_keep =
+      reduce.algorithm == CollectiveAlgorithm::direct || reduce.algorithm == CollectiveAlgorithm::scatter;
+  return holders_keep && !reduce.open_between_runs && !reduce.open_between_passes ? backend_of(communicator) : nullptr;
+}
+
 }  // namespace
 
 Request gather(Communicator& communicator, Purpose purpose, const Unshard& unshard, TensorView<const float> shard,
@@ -70,13 +77,15 @@ Request gather_in_place(Communicator& communicator, Purpose purpose, const Unsha
 Request reduce(Communicator& communicator, const Reduce& prepared, Pass pass, TensorView<float> buffer,
                TensorView<float> sums, TensorView<float> shard, const OperationLabel& label) {
   require_groups(prepared, communicator.size(), label);
-  const int rank = communicator.rank() % static_cast<int>(prepared.table.intervals.size());
+  require_pass(prepared, pass, label);
+  const int rank = communicator.rank();
   require_elements("the gradient", static_cast<std::int64_t>(buffer.size()), prepared.table.size, label);
   require_elements("the running sums", static_cast<std::int64_t>(sums.size()), running_sum_elements(prepared, rank),
                    label);
-  require_elements("the shard", static_cast<std::int64_t>(shard.size()), prepared.table.shard_size(rank), label);
+  require_elements("the shard", static_cast<std::int64_t>(shard.size()),
+                   prepared.table.shard_size(rank % prepared.members()), label);
 
-  if (SegmentBackend* backend = backend_of(communicator))
+  if (SegmentBackend* backend = backend_of(communicator, prepared))
     return backend->reduce(prepared, pass, buffer.data(), sums.data(), shard.data(), label);
   Kokkos::fence();  // a kernel may still be writing the gradient (CASES 40)
   if (prepared.wire == DType::bfloat16) round_in_place(buffer);

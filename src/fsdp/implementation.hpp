@@ -76,7 +76,8 @@ struct ShardedModel::Implementation {
   /// Rank of the plan.
   [[nodiscard]] int member() const { return communicator.rank() - group.first; }
   [[nodiscard]] UnitAlgorithms collectives_of(std::size_t unit) const {
-    return options.unit_collectives.empty() ? UnitAlgorithms{options.collective} : options.unit_collectives[unit];
+    return options.unit_collectives.empty() ? UnitAlgorithms{options.collective, options.reduce_collective}
+                                            : options.unit_collectives[unit];
   }
   /// The shards are whole units on this rank.
   [[nodiscard]] bool whole_here() const { return plan.replicated || plan.world_size == 1; }
@@ -95,8 +96,9 @@ struct ShardedModel::Implementation {
   ModelSpec model;
   Plan plan;
   ShardedModelOptions options;
-  RankGroup group;    ///< this rank's shard group
-  Topology topology;  ///< of it
+  RankGroup group;     ///< this rank's shard group
+  Topology all_nodes;  ///< of all ranks
+  Topology topology;   ///< of the shard group
   std::vector<Unit> units;
   std::vector<Tensor<float>> slots;
   std::vector<std::int64_t> slot_occupant;  ///< unit, or -1

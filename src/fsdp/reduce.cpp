@@ -82,9 +82,9 @@ bool ShardedModel::Implementation::unit_is_reducing(std::size_t index) const {
   return std::find(reducing.begin(), reducing.end(), index) != reducing.end();
 }
 
-// Formula: G = (((g_0 + g_1) + g_2) + ...) over micro-batch index pass * W + rank. That order knows neither owners nor
-// W, so the bits depend on the global batch alone. This pass adds its W terms to the sums of each element, wherever
-// those are kept; after the last pass they are where the segments live.
+// Formula: G = (((g_0 + g_1) + g_2) + ...) over micro-batch index pass * W + rank, or over the sums of sum_group of
+// them. That order knows neither owners nor W, so the bits depend on the global batch alone. This pass adds its W terms
+// to the sums of each element, wherever those are kept; after the last pass they are where the segments live.
 void ShardedModel::Implementation::reduce(std::size_t index) {
   Unit& unit = at(index);
   gradients(index);  // nothing written: zeros take part, so the set of collectives never depends on gradients
@@ -101,8 +101,9 @@ void ShardedModel::Implementation::reduce(std::size_t index) {
     const std::size_t turn = static_cast<std::size_t>(reduces_issued++) % shared_sums.size();
     const Tensor<float>& sums = unit.running_sums.size() > 0 ? unit.running_sums : shared_sums[turn];
     unit.reducing =
-        matrixfsdp::reduce(communicator, unit.reduce, {pass == 0 || accumulate_locally, last},
-                           gradient_to_send(unit, turn), slice(sums, 0, running_sum_elements(unit.reduce, member())),
+        matrixfsdp::reduce(communicator, unit.reduce, {accumulate_locally ? 0 : pass, last},
+                           gradient_to_send(unit, turn),
+                           slice(sums, 0, running_sum_elements(unit.reduce, communicator.rank())),
                            plan.replicated ? own_chunk(unit) : whole, {"reduce", unit.name, "backward"});
     reducing.push_back(index);
     if (options.reduces_in_flight == 0) retire_oldest_reduce();

@@ -30,6 +30,11 @@ ShardedModel::Implementation::Implementation(Communicator& communicator_, ModelS
     throw ContractError(fmt::format("{} reduces in flight: expected 0 or more", options.reduces_in_flight));
   }
   if (options.passes < 1) throw ContractError(fmt::format("passes {}: expected 1 or more", options.passes));
+  if (options.sum_group > 1 && options.accumulation == Accumulation::unsharded) {
+    throw InputError(fmt::format(
+        "sum group of {} micro-batches: expected 1 with unsharded accumulation, which sums the passes of a rank first",
+        options.sum_group));
+  }
   validate(model);
   validate(model, plan);
   if (!options.unit_collectives.empty() && options.unit_collectives.size() != model.units.size()) {
@@ -43,15 +48,17 @@ ShardedModel::Implementation::Implementation(Communicator& communicator_, ModelS
     policies.push_back(
         fmt::format("{}/{}/{}", name_of(policy.param_dtype), name_of(policy.reduce_dtype), policy.reshard_to));
   std::string settings = fmt::format(
-      "prefetch {}, reduces in flight {}, shard size {}, passes {}, accumulation {}, collective {}, seed {}, resident "
-      "weights {}, policies {}",
+      "prefetch {}, reduces in flight {}, shard size {}, passes {}, accumulation {}, sum group {}, collective {}, "
+      "reduce {}, seed {}, resident weights {}, policies {}",
       options.prefetch, options.reduces_in_flight, group.size, options.passes, static_cast<int>(options.accumulation),
-      name_of(options.collective), options.seed, options.resident_weights, fmt::join(policies, " "));
+      options.sum_group, name_of(options.collective), name_of(options.reduce_collective), options.seed,
+      options.resident_weights, fmt::join(policies, " "));
   for (const UnitAlgorithms& unit : options.unit_collectives)
     settings += fmt::format(", {} {}", name_of(unit.unshard), name_of(unit.reduce));
   require_equal(communicator, stream_of(settings), "model options (hash)");
   if (communicator.size() == 1) options.reduces_in_flight = 0;  // they are complete at once
-  topology = topology_of(mpi::topology_of(communicator), group);
+  all_nodes = mpi::topology_of(communicator);
+  topology = topology_of(all_nodes, group);
   allocate();
   initialize_weights();
   if (options.progress_thread && communicator.size() > 1 && ProgressThread::available()) progress.emplace(communicator);

@@ -43,7 +43,7 @@ void ShardedModel::Implementation::allocate() {
   for (std::size_t u = 0; u < units.size(); ++u) {
     Unit& unit = units[u];
     allocate_unit(u, policies[u], exchanges);
-    const std::int64_t sums = running_sum_elements(unit.reduce, member());
+    const std::int64_t sums = running_sum_elements(unit.reduce, communicator.rank());
     most_sums = std::max(most_sums, sums);
     if (exchanges > 1) unit.running_sums = make_tensor<float>(unit.name + " running sums", sums);
   }
@@ -71,8 +71,8 @@ void ShardedModel::Implementation::allocate_unit(std::size_t index, const UnitPo
                                    unit.policy.param_dtype);
     unit.unshard.first_rank = group.first;
   }
-  unit.reduce = prepare_reduce(plan, index, exchanges, unit.policy.reduce_dtype, ways.reduce);
-  unit.reduce.replicas = communicator.size() / group.size;
+  unit.reduce =
+      prepare_reduce(plan, index, all_nodes, {exchanges, unit.policy.reduce_dtype, options.sum_group}, ways.reduce);
   if (plan.replicated) {
     unit.gradient_chunks =
         prepare_unshard(ways.unshard, even_table(layout.gradients.size, plan.world_size), topology, rank);
@@ -260,7 +260,7 @@ MemoryUse ShardedModel::Implementation::memory() const {
     use.gradients += bytes_of(unit.gradient_shard);
     use.running_sums += bytes_of(unit.running_sums);
     use.held += bytes_of(unit.held);
-    use.staging_peak = std::max(use.staging_peak, reduce_staging_bytes(unit.reduce, member()));
+    use.staging_peak = std::max(use.staging_peak, reduce_staging_bytes(unit.reduce, communicator.rank()));
   }
   use.staging_peak *= static_cast<std::int64_t>(shared_sums.size());
   for (const auto& storage : slots)

@@ -37,6 +37,7 @@ class Sender {
 
   void add(int rank, std::int64_t bytes) { loads_[static_cast<std::size_t>(rank)].*figure_ += bytes; }
   [[nodiscard]] int ranks() const { return topology_.world_size(); }
+  [[nodiscard]] const Topology& topology() const { return topology_; }
 
  private:
   std::vector<StrategyLoad>& loads_;
@@ -58,19 +59,35 @@ void add_unshard(const ModelSpec& model, const Plan& plan, const StrategyCostOpt
   }
 }
 
-/// Every rank sends what others sum in each pass, and after the last the sums that it has for their owners.
+/// Elements of gradients, which travel as the policy says, that a rank sends in each pass; all else are sums, float32.
+std::int64_t gradients_sent(const Reduce& reduce, int rank) {
+  if (reduce.algorithm == CollectiveAlgorithm::tree) {
+    const int ranks = reduce.world_size();
+    const TreePosition place = tree_position((rank - reduce.root + ranks) % ranks, ranks);
+    return place.parent < 0 ? 0 : place.size * reduce.table.size;
+  }
+  std::int64_t held = 0;
+  for (const Piece& piece : reduce.held_by(rank))
+    held += piece.elements.size();
+  return reduce.table.size - held;
+}
+
 void add_reduce(const Plan& plan, const StrategyCostOptions& options, const std::vector<UnitPolicy>& policies,
                 Sender& sender) {
   const std::int64_t passes = options.memory.unsharded_accumulation ? 1 : options.memory.passes;
   for (std::size_t u = 0; u < plan.units.size(); ++u) {
     const auto wire = static_cast<std::int64_t>(size_of(policies[u].reduce_dtype));
     const UnitAlgorithms algorithms = algorithms_of(options, u);
-    const Reduce reduce = prepare_reduce(plan, u, passes, policies[u].reduce_dtype, algorithms.reduce);
-    for (int rank = 0; rank < sender.ranks(); ++rank) {
-      std::int64_t held = 0;
-      for (const Piece& piece : reduce.held_by(rank))
-        held += piece.elements.size();
-      sender.add(rank, passes * wire * (reduce.table.size - held) + element_bytes * running_sum_elements(reduce, rank));
+    const Reduce reduce =
+        prepare_reduce(plan, u, sender.topology(), {passes, policies[u].reduce_dtype, options.memory.sum_group},
+                       algorithms.reduce);
+    for (std::int64_t pass = 0; pass < passes; ++pass) {
+      const std::vector<TransferCounts> counts = reduce_counts(reduce, sender.topology(), pass);
+      for (int rank = 0; rank < sender.ranks(); ++rank) {
+        const std::int64_t gradients = gradients_sent(reduce, rank);
+        sender.add(rank, wire * gradients +
+                             element_bytes * (counts[static_cast<std::size_t>(rank)].sent - gradients));
+      }
     }
     if (plan.replicated) sender.gather(algorithms.unshard, reduce.table, element_bytes);
   }

@@ -43,6 +43,8 @@ std::vector<std::int64_t> window_bytes(const ModelSpec& model, const Plan& plan,
   Extent gradients;
   Extent kept_gradients;
   const std::vector<UnitPolicy> policies = resolve(options.policies, model, plan.world_size);
+  const int ranks = plan.world_size * options.replicas;
+  const Topology topology = options.topology.node.empty() ? make_topology(ranks, ranks) : options.topology;
   const bool whole = plan.world_size == 1 || plan.replicated;
   const bool rows = plan.row_shards && !whole;
   std::vector<Sums> sums(static_cast<std::size_t>(plan.world_size));
@@ -53,8 +55,10 @@ std::vector<std::int64_t> window_bytes(const ModelSpec& model, const Plan& plan,
       (keep || policies[u].reshard_to == 1 ? kept_weights : weights).add(plan.units[u].weights.size);
     (keep ? kept_gradients : gradients).add(plan.units[u].gradients.size);
     const UnitAlgorithms algorithms = options.collectives.empty() ? UnitAlgorithms{} : options.collectives[u];
-    const Reduce reduce = prepare_reduce(plan, u, options.unsharded_accumulation ? 1 : options.passes,
-                                         policies[u].reduce_dtype, algorithms.reduce);
+    const Reduce reduce =
+        prepare_reduce(plan, u, topology,
+                       {options.unsharded_accumulation ? 1 : options.passes, policies[u].reduce_dtype, options.sum_group},
+                       algorithms.reduce);
     for (int rank = 0; rank < plan.world_size; ++rank) {
       sums[static_cast<std::size_t>(rank)].add(reduce, rank);
       if (policies[u].reshard_to > 1)

@@ -41,15 +41,15 @@ TEST(CommGroups, reduce_gives_every_replica_the_left_fold_over_all_ranks) {
     for (const CollectiveAlgorithm algorithm : {CollectiveAlgorithm::direct, CollectiveAlgorithm::scatter}) {
       for (const auto& [name, table] : all_tables(members)) {
         for (const std::int64_t passes : {1, 3}) {
-          Reduce prepared = prepare_reduce(algorithm, table, passes);
-          prepared.replicas = world().size() / members;
-          const Tensor<float> sums = nans(running_sum_elements(prepared, member));
+          const Reduce prepared =
+              prepare_reduce(algorithm, table, make_topology(world().size(), 2), {passes, DType::float32, 1});
+          const Tensor<float> sums = nans(running_sum_elements(prepared, world().rank()));
           const Tensor<float> shard = nans(table.shard_size(member));
           const std::int64_t before = world().bytes()[Purpose::reduce];
           for (std::int64_t pass = 0; pass < passes; ++pass) {
             const std::int64_t micro_batch = pass * world().size() + world().rank();
-            reduce(world(), prepared, {pass == 0, pass + 1 == passes}, gradient_of(table.size, micro_batch), sums,
-                   shard, label)
+            reduce(world(), prepared, {pass, pass + 1 == passes}, gradient_of(table.size, micro_batch), sums, shard,
+                   label)
                 .wait();
           }
           std::size_t at = 0;

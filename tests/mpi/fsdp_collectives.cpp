@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <matrixfsdp/comm/mpi.hpp>
 #include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/fsdp/sharded_model.hpp>
 #include <matrixfsdp/plan/planner.hpp>
@@ -39,8 +40,8 @@ ShardedModelOptions options_of(const std::vector<UnitAlgorithms>& collectives) {
 
 std::vector<UnitAlgorithms> mixed() {
   return {{CollectiveAlgorithm::tree, CollectiveAlgorithm::direct},
-          {CollectiveAlgorithm::chain, CollectiveAlgorithm::scatter},
-          {CollectiveAlgorithm::hierarchical, CollectiveAlgorithm::direct}};
+          {CollectiveAlgorithm::chain, CollectiveAlgorithm::tree},
+          {CollectiveAlgorithm::hierarchical, CollectiveAlgorithm::chain}};
 }
 
 /// A step of two passes whose sums depend on their order; all that came of it, as bits.
@@ -72,6 +73,7 @@ std::vector<std::uint32_t> step_of(const std::vector<UnitAlgorithms>& collective
   MemoryOptions memory;
   memory.passes = 2;
   memory.collectives = collectives;
+  memory.topology = mpi::topology_of(world());
   const PlanReport predicted = report(spec, model.plan(), memory);
   const MemoryUse use = model.memory();
   EXPECT_EQ(use.total() - use.weights - use.gradients,
@@ -83,6 +85,7 @@ TEST(FsdpCollectives, every_unit_has_its_own_and_the_bits_are_the_same) {
   const std::vector<std::uint32_t> expected = step_of({});
   EXPECT_EQ(step_of(mixed()), expected);
   EXPECT_EQ(step_of({{CollectiveAlgorithm::allgatherv, CollectiveAlgorithm::scatter}, {}, {}}), expected);
+  EXPECT_EQ(step_of({{CollectiveAlgorithm::direct, CollectiveAlgorithm::hierarchical}, {}, {}}), expected);
 }
 
 TEST(FsdpCollectives, what_is_refused) {
@@ -92,8 +95,8 @@ TEST(FsdpCollectives, what_is_refused) {
   };
   EXPECT_TRUE(test::mentions(test::message_of<ContractError>([&] { make({{}, {}}); }), {"2 units", "3 units"}));
   std::vector<UnitAlgorithms> bad = mixed();
-  bad[1].reduce = CollectiveAlgorithm::chain;
-  EXPECT_TRUE(test::mentions(test::message_of<ContractError>([&] { make(bad); }), {"chain", "direct or scatter"}));
+  bad[1].reduce = CollectiveAlgorithm::padded;
+  EXPECT_TRUE(test::mentions(test::message_of<ContractError>([&] { make(bad); }), {"padded", "only unshards"}));
   MemoryOptions memory;
   memory.collectives = {{}, {}};
   EXPECT_THROW(report(spec, make_plan(spec, world().size()), memory), ContractError);

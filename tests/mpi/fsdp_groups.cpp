@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <matrixfsdp/comm/mpi.hpp>
 #include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/fsdp/sharded_model.hpp>
 #include <matrixfsdp/plan/planner.hpp>
@@ -43,6 +44,79 @@ TEST(FsdpGroups, the_shard_size_leaves_no_trace_in_the_bits) {
       }
     }
   }
+}
+
+// Every way to reduce, with several reduces and steps under way, in every shard size, plan and size of groups of the
+// sum.
+TEST(FsdpGroups, no_algorithm_leaves_a_trace_in_the_bits) {
+  using enum CollectiveAlgorithm;
+  const ModelSpec spec = small_model(3);
+  constexpr std::int64_t passes = 4;
+  for (const CollectiveAlgorithm algorithm : {direct, scatter, chain, tree, hierarchical}) {
+    for (const std::int64_t group : {1, 2, 4 * world().size()}) {
+      for (const int size : shard_sizes()) {
+        for (const DType wire : {DType::float32, DType::bfloat16}) {
+          ShardedModelOptions options;
+          options.passes = passes;
+          options.shard_size = size;
+          options.sum_group = group;
+          options.reduce_collective = algorithm;
+          options.reduces_in_flight = 2;
+          options.policies.by_unit[spec.units[1].name].reduce_dtype = wire;
+          ShardedModel model(world(), spec, make_plan(spec, size), options);
+          for (int step = 0; step < 2; ++step) {
+            run_step(model, passes);
+            if (wire == DType::float32) expect_folded_gradients(model, passes * world().size(), group);
+            model.weights_changed();
+          }
+          MemoryOptions memory;
+          memory.passes = passes;
+          memory.replicas = world().size() / size;
+          memory.reduces_in_flight = 2;
+          memory.sum_group = group;
+          memory.policies = options.policies;
+          memory.collectives.assign(spec.units.size(), {scatter, algorithm});
+          memory.topology = mpi::topology_of(world());
+          const MemoryUse use = model.memory();
+          if (world().rank() < size) {
+            EXPECT_EQ(use.total() - use.weights - use.gradients,
+                      report(spec, model.plan(), memory).ranks[static_cast<std::size_t>(world().rank())].window_bytes)
+                << name_of(algorithm) << ", groups of " << group << ", shard size " << size;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(FsdpGroups, a_replicated_plan_reduces_by_every_algorithm) {
+  using enum CollectiveAlgorithm;
+  const ModelSpec spec = small_model(2);
+  for (const CollectiveAlgorithm algorithm : {direct, scatter, chain, tree, hierarchical}) {
+    for (const std::int64_t group : {1, 2}) {
+      ShardedModelOptions options;
+      options.passes = 2;
+      options.sum_group = group;
+      options.reduce_collective = algorithm;
+      ShardedModel model(world(), spec, make_replicated_plan(spec, world().size()), options);
+      run_step(model, 2);
+      expect_folded_gradients(model, 2 * world().size(), group);
+    }
+  }
+}
+
+TEST(FsdpGroups, groups_of_the_sum_that_do_not_fit_are_refused) {
+  const ModelSpec spec = small_model(1);
+  const auto make = [&](std::int64_t group, Accumulation accumulation) {
+    ShardedModelOptions options;
+    options.passes = 2;
+    options.sum_group = group;
+    options.accumulation = accumulation;
+    ShardedModel model(world(), spec, make_plan(spec, world().size()), options);
+  };
+  EXPECT_THROW(make(2 * world().size() + 1, Accumulation::chunks), InputError);
+  EXPECT_THROW(make(0, Accumulation::chunks), ContractError);
+  EXPECT_THROW(make(2, Accumulation::unsharded), InputError);
 }
 
 // Unshard stays inside the group, and owned memory is that of a plan for so many ranks; so is the rest, as predicted.

@@ -81,6 +81,36 @@ TEST(FsdpNormOrder, losses_of_many_passes_are_folded_by_index) {
   }
 }
 
+/// Each group's losses from left to right, then the groups' sums.
+double folded_in_groups(const std::vector<double>& losses, std::size_t group) {
+  std::vector<double> sums;
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    if (i % group == 0) sums.push_back(0);
+    sums.back() += losses[i];
+  }
+  return std::accumulate(sums.begin(), sums.end(), 0.0);
+}
+
+// As gradients are: groups that end within a pass, or reach over several.
+TEST(FsdpLosses, groups_are_summed_first) {
+  constexpr std::int64_t passes = 12;
+  const int ranks = world().size();
+  std::vector<double> all;
+  std::vector<double> mine;
+  for (std::int64_t index = 0; index < passes * ranks; ++index) {
+    all.push_back(std::pow(10.0, static_cast<double>(index % 4)) / static_cast<double>(25 + index));
+    if (index % ranks == world().rank()) mine.push_back(all.back());
+  }
+  bool order_matters = false;
+  for (const std::size_t group : {1U, 2U, 3U, 4U, 6U, 12U}) {
+    order_matters = order_matters || folded_in_groups(all, group) != folded_in_groups(all, 1);
+    EXPECT_EQ(fold_losses(world(), mine, static_cast<std::int64_t>(group)), folded_in_groups(all, group)) << group;
+  }
+  EXPECT_TRUE(order_matters) << "the losses cannot show another order";
+  EXPECT_THROW(fold_losses(world(), mine, 7 * ranks), InputError);
+  EXPECT_THROW(fold_losses(world(), mine, 0), InputError);
+}
+
 TEST(FsdpLosses, another_number_on_one_rank_is_an_error_on_every_rank) {
   if (world().size() == 1) return;
   const int odd_one = world().size() - 1;

@@ -94,7 +94,7 @@ Tensor<float> reduced(Communicator& communicator, const Reduce& prepared, std::i
   const Tensor<float> sums = nans(running_sum_elements(prepared, rank));
   const Tensor<float> shard = nans(prepared.table.shard_size(rank));
   for (std::int64_t pass = 0; pass < passes; ++pass) {
-    reduce(communicator, prepared, {pass == 0, pass + 1 == passes},
+    reduce(communicator, prepared, {pass, pass + 1 == passes},
            gradient_of(prepared.table.size, pass * world().size() + rank), sums, shard, reduce_label)
         .wait();
   }
@@ -121,6 +121,30 @@ TEST(NcclBackend, every_table_and_number_of_passes_gives_the_bits_of_mpi) {
               << name;
         }
       }
+    }
+  }
+}
+
+// What the backend does not carry goes by MPI: sums that pass through ranks, or stay open after a pass. It carries
+// groups that end with a pass. The same bits and bytes.
+TEST(NcclBackend, every_algorithm_and_group_of_the_sum_gives_the_bits_of_mpi) {
+  using enum CollectiveAlgorithm;
+  Attached nccl;
+  MATRIXFSDP_NEED_NCCL(nccl);
+  const int ranks = world().size();
+  const SegmentTable table = testing::dealt_table(ranks, 5, 3 * exchange_block + 5);
+  for (const CollectiveAlgorithm algorithm : {direct, scatter, chain, tree, hierarchical}) {
+    for (const std::int64_t group : {1, ranks, 2 * ranks}) {
+      const std::string name = fmt::format("{}, groups of {}", name_of(algorithm), group);
+      const Reduce prepared = prepare_reduce(algorithm, table, make_topology(ranks, 2), {4, DType::float32, group});
+      const std::int64_t before = nccl.communicator.bytes()[Purpose::reduce];
+      const Tensor<float> shard = reduced(nccl.communicator, prepared, 4);
+      const std::int64_t mpi_before = world().bytes()[Purpose::reduce];
+      const Tensor<float> expected = reduced(world(), prepared, 4);
+      for (std::size_t i = 0; i < expected.size(); ++i)
+        ASSERT_EQ(shard(i), expected(i)) << name << ", element " << i;
+      EXPECT_EQ(nccl.communicator.bytes()[Purpose::reduce] - before, world().bytes()[Purpose::reduce] - mpi_before)
+          << name;
     }
   }
 }

@@ -90,7 +90,7 @@ inline Unshard unshard_of(Communicator& communicator, const SegmentTable& table,
 inline Request reduce_evenly(Communicator& communicator, std::int64_t size, bool first, TensorView<float> gradient,
                              TensorView<float> sums, const OperationLabel& label) {
   const Reduce even = prepare_reduce(CollectiveAlgorithm::direct, even_table(size, communicator.size()));
-  return reduce(communicator, even, {first, true}, gradient, {}, sums, label);
+  return reduce(communicator, even, {first ? 0 : 1, true}, gradient, {}, sums, label);
 }
 
 /// A float that tells (stream, element), with an exponent between 2^-12 and 2^12 and a sign, so that sums depend on
@@ -128,6 +128,22 @@ inline float folded(std::int64_t element, std::int64_t micro_batches) {
   for (std::int64_t i = 1; i < micro_batches; ++i)
     sum += value_at(static_cast<std::uint64_t>(i), element);
   return sum;
+}
+
+/// The same of groups of `group` neighbouring indices, whose sums are then folded. With a list of all sums: slow and
+/// obvious.
+inline float folded_in_groups(std::int64_t element, std::int64_t micro_batches, std::int64_t group) {
+  std::vector<float> sums;
+  for (std::int64_t first = 0; first < micro_batches; first += group) {
+    float sum = value_at(static_cast<std::uint64_t>(first), element);
+    for (std::int64_t i = first + 1; i < first + group; ++i)
+      sum += value_at(static_cast<std::uint64_t>(i), element);
+    sums.push_back(sum);
+  }
+  float all = sums.front();
+  for (std::size_t i = 1; i < sums.size(); ++i)
+    all += sums[i];
+  return all;
 }
 
 }  // namespace matrixfsdp::testing

@@ -27,6 +27,19 @@ inline float folded_gradient(const std::string& name, std::int64_t element, std:
   return sum;
 }
 
+/// The same of groups of `group` neighbouring indices, whose sums are then folded.
+inline float folded_in_groups(const std::string& name, std::int64_t element, std::int64_t micro_batches,
+                              std::int64_t group) {
+  float all = 0;
+  for (std::int64_t first = 0; first < micro_batches; first += group) {
+    float sum = micro_gradient(name, element, first);
+    for (std::int64_t index = first + 1; index < first + group; ++index)
+      sum += micro_gradient(name, element, index);
+    all = first == 0 ? sum : all + sum;
+  }
+  return all;
+}
+
 /// Adds micro-batch `index` to the gradient buffer.
 inline void write_gradients(ShardedModel& model, std::size_t unit, std::int64_t index) {
   UnitTensors<float>& gradients = model.gradients(unit);
@@ -65,12 +78,14 @@ inline void run_step(ShardedModel& model, std::int64_t passes) {
   run_step(model, passes, [] {});
 }
 
-/// Owners hold the left fold of `micro_batches`, bit for bit.
-inline void expect_folded_gradients(const ShardedModel& model, std::int64_t micro_batches) {
+/// Owners hold the left fold of `micro_batches`, in groups of `group` first, bit for bit.
+inline void expect_folded_gradients(const ShardedModel& model, std::int64_t micro_batches, std::int64_t group = 1) {
   for (const ParameterView& view : model.trainable()) {
     for (std::int64_t i = 0; i < view.elements.size(); ++i) {
       const std::int64_t element = view.elements.begin + i;
-      ASSERT_EQ(view.gradient(static_cast<std::size_t>(i)), folded_gradient(view.spec->name, element, micro_batches))
+      const float expected = group == 1 ? folded_gradient(view.spec->name, element, micro_batches)
+                                        : folded_in_groups(view.spec->name, element, micro_batches, group);
+      ASSERT_EQ(view.gradient(static_cast<std::size_t>(i)), expected)
           << view.spec->name << " element " << element << " of " << micro_batches << " micro-batches";
     }
   }

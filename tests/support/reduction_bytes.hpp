@@ -18,7 +18,7 @@ inline ReductionBytes reduction_bytes(const Plan& plan, std::int64_t passes, DTy
   for (std::size_t unit = 0; unit < plan.units.size(); ++unit) {
     bytes.exchange +=
         static_cast<std::int64_t>(size_of(wire)) * plan.units[unit].gradients.size * (plan.world_size - 1);
-    const Reduce reduce = prepare_reduce(plan, unit, passes, wire);
+    const Reduce reduce = prepare_reduce(plan, unit, make_topology(plan.world_size, 1), {passes, wire, 1});
     for (int rank = 0; rank < plan.world_size; ++rank)
       bytes.to_owners += 4 * running_sum_elements(reduce, rank);
   }

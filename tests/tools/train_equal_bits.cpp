@@ -83,6 +83,26 @@ TEST_P(EqualBits, any_world_size_policy_and_strategy) {
   EXPECT_NE(losses(folder, "unsharded", 2, {"--model", model, "--accumulate", "unsharded"}), reference);
 }
 
+// Sums of groups first: other bits, which again know neither W nor who sums how. Groups of a rank's passes, of a pass,
+// of several.
+TEST(SumGroup, equal_bits_at_any_world_size_and_by_every_algorithm) {
+  const std::string folder = fresh_folder("sum-group");
+  write_file(folder + "/text.txt", sample_text(60000));
+  const auto run = [&](const std::string& name, int ranks, std::vector<std::string> arguments) {
+    return losses(folder, name, ranks, std::move(arguments));
+  };
+  const auto reference = run("ddp", 1, {"--strategy", "ddp", "--sum-group", "4"});
+  EXPECT_NE(run("one-sum", 1, {}), reference) << "groups leave no trace: the comparisons below could not fail";
+  EXPECT_NE(run("other-groups", 1, {"--sum-group", "12"}), reference);
+  int ranks = 2;
+  for (const std::string way : {"direct", "chain", "tree", "hierarchical", "scatter"}) {
+    EXPECT_EQ(run(way, ranks, {"--sum-group", "4", "--reduce-collective", way}), reference) << way << ", W = " << ranks;
+    ranks = ranks == 4 ? 8 : ranks == 8 ? 3 : ranks + 1;
+  }
+  EXPECT_EQ(run("auto", 3, {"--sum-group", "4", "--collective", "auto"}), reference);
+  EXPECT_EQ(run("shards", 4, {"--sum-group", "4", "--reduce-collective", "chain", "--shard-size", "2"}), reference);
+}
+
 INSTANTIATE_TEST_SUITE_P(styles, EqualBits, ::testing::Values("gpt2", "llama"));
 
 TEST(Verify, compares_every_gradient_and_weight) {

@@ -121,9 +121,9 @@ TEST(PlanBalance, a_hundred_thousand_matrices) {
       total += segment.elements.size();
     }
   }
-  // 12.2 matrices of one or four units on each rank: some rank has one unit more than the mean.
-  EXPECT_LE(static_cast<double>(*std::max_element(bytes.begin(), bytes.end())),
-            1.06 * static_cast<double>(total) / 16384);
+  // A matrix is one or four times 4096 elements, and the mean rank has 12.2 times 4096: nothing is better than 13.
+  EXPECT_EQ(total, 100 * (667 * 4096 + 333 * 16384));
+  EXPECT_EQ(*std::max_element(bytes.begin(), bytes.end()), 13 * 4096);
 }
 
 TEST(PlanBalance, the_default_is_no_worse_than_the_published_policies) {

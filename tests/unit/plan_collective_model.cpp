@@ -56,9 +56,10 @@ TEST(PlanCollectiveModel, two_ranks_take_alpha_and_beta_of_each_byte) {
       EXPECT_NEAR(seconds(algorithm, one_owner(size, 2), plain(alpha, beta)), expected, 1e-12) << name_of(algorithm);
     }
     const LinkModel link = plain(alpha, beta);
-    EXPECT_NEAR(predicted_reduce_seconds(CollectiveAlgorithm::direct, one_owner(size, 2), make_topology(2, 1),
-                                         between_nodes(link)),
-                expected, 1e-12);
+    EXPECT_NEAR(
+        predicted_reduce_seconds(prepare_reduce(CollectiveAlgorithm::direct, one_owner(size, 2), make_topology(2, 1)),
+                                 make_topology(2, 1), between_nodes(link)),
+        expected, 1e-12);
   }
   LinkModel busy = plain(alpha, beta);
   busy.message_seconds = 1e-5;
@@ -124,7 +125,8 @@ TEST(PlanCollectiveModel, reduce_by_hand) {
   const Topology topology = make_topology(8, 1);
   const CollectiveProfile profile = between_nodes(link);
   const auto reduce = [&](CollectiveAlgorithm algorithm, const SegmentTable& table, std::int64_t passes, bool last) {
-    return predicted_reduce_seconds(algorithm, table, topology, profile, passes, last);
+    const Reduce prepared = prepare_reduce(algorithm, table, topology, {passes, DType::float32, 1});
+    return predicted_reduce_seconds(prepared, topology, profile, last ? passes - 1 : 0);
   };
   const SegmentTable even = even_table(8 * 1000, 8);
   for (const auto algorithm : {CollectiveAlgorithm::direct, CollectiveAlgorithm::scatter})
@@ -138,10 +140,53 @@ TEST(PlanCollectiveModel, reduce_by_hand) {
   EXPECT_NEAR(reduce(CollectiveAlgorithm::scatter, eighths, 1000, false), alpha + 7 * 4000 * beta, 1e-5);
 }
 
+TEST(PlanCollectiveModel, reduce_through_all_ranks_by_hand) {
+  const Topology topology = make_topology(8, 1);
+  const CollectiveProfile profile = between_nodes(plain(alpha, beta));
+  const auto seconds_of = [&](CollectiveAlgorithm algorithm, const SegmentTable& table, std::int64_t group) {
+    const Reduce reduce = prepare_reduce(algorithm, table, topology, {1, DType::float32, group});
+    return predicted_reduce_seconds(reduce, topology, profile);
+  };
+  // 7 hops and one to the owner; two blocks are on the way over each of the 7, and at last to the owner.
+  const SegmentTable one = one_owner(mebi, 8);
+  const double bytes = 4 * mebi;
+  const double two = 2 * 4 * exchange_block;
+  const double expected = 8 * alpha + (bytes + 6 * two + two) * beta;
+  EXPECT_NEAR(seconds_of(CollectiveAlgorithm::chain, one, 1), expected, 1e-9);
+  EXPECT_NEAR(seconds_of(CollectiveAlgorithm::chain, one, 8), expected, 1e-9) << "one group, which is open on the way";
+  EXPECT_NEAR(seconds_of(CollectiveAlgorithm::chain, one, 4), 5 * alpha + (2 * bytes + two) * beta, 1e-9)
+      << "three hops in both groups at once, one from the first to rank 7, which receives both sums, one to the owner";
+  // 4, 2 and 1 gradients up, and none down to the owner, who is the root.
+  EXPECT_NEAR(seconds_of(CollectiveAlgorithm::tree, one_owner(10, 8), 1), 3 * alpha + 7 * 40 * beta, 1e-12);
+  // Sums of the farthest four, two and one come down.
+  EXPECT_NEAR(seconds_of(CollectiveAlgorithm::tree, even_table(80, 8), 1), 6 * alpha + 7 * (320 + 40) * beta, 1e-12);
+}
+
+TEST(PlanCollectiveModel, chooses_a_reduce_that_suits_the_links) {
+  const auto reduce_of = [](const SegmentTable& table, int ranks_per_node, const CollectiveProfile& profile) {
+    const auto ranks = static_cast<int>(table.intervals.size());
+    return choose_reduce(table, make_topology(ranks, ranks_per_node), profile).algorithm;
+  };
+  CollectiveProfile contended = between_nodes(plain(alpha, beta));
+  contended.between->all_beta_seconds_per_byte = beta;
+  contended.between->contention = 3;
+  EXPECT_EQ(reduce_of(even_table(64 * mebi, 8), 1, contended), CollectiveAlgorithm::chain);
+  CollectiveProfile nodes = between_nodes(plain(alpha, beta));
+  nodes.inside = plain(1e-1, 1e-12);
+  nodes.between->node_beta_seconds_per_byte = beta;
+  EXPECT_EQ(reduce_of(even_table(16 * mebi, 8), 4, nodes), CollectiveAlgorithm::hierarchical)
+      << "the chain has six hops inside nodes, and direct sends twice as much between them";
+  LinkModel slow = plain(1e-3, 1e-12);
+  slow.message_seconds = 1e-3;
+  EXPECT_EQ(reduce_of(even_table(64, 64), 1, between_nodes(slow)), CollectiveAlgorithm::tree);
+}
+
 TEST(PlanCollectiveModel, one_rank_or_nothing_takes_no_time) {
   const CollectiveProfile none;
   EXPECT_EQ(predicted_unshard_seconds(CollectiveAlgorithm::chain, even_table(100, 1), make_topology(1, 1), none), 0);
-  EXPECT_EQ(predicted_reduce_seconds(CollectiveAlgorithm::direct, even_table(100, 1), make_topology(1, 1), none), 0);
+  EXPECT_EQ(predicted_reduce_seconds(prepare_reduce(CollectiveAlgorithm::direct, even_table(100, 1)),
+                                     make_topology(1, 1), none),
+            0);
   EXPECT_EQ(seconds(CollectiveAlgorithm::scatter, even_table(0, 8), plain(alpha, beta)), 0);
 }
 
@@ -203,11 +248,18 @@ TEST(PlanCollectiveModel, the_choice_is_the_least_of_what_is_predicted_or_equal)
   for (const auto algorithm : {CollectiveAlgorithm::direct, CollectiveAlgorithm::chain, CollectiveAlgorithm::scatter,
                                CollectiveAlgorithm::tree, CollectiveAlgorithm::hierarchical})
     EXPECT_LE(choice.seconds, collective_tie * predicted_unshard_seconds(algorithm, table, topology, profile));
-  const CollectiveChoice three = choose_reduce(table, topology, profile, 3);
-  EXPECT_NEAR(three.seconds,
-              2 * predicted_reduce_seconds(three.algorithm, table, topology, profile, 3, false) +
-                  predicted_reduce_seconds(three.algorithm, table, topology, profile, 3, true),
-              1e-12);
+  const ReduceSettings settings{3, DType::float32, 1};
+  const CollectiveChoice three = choose_reduce(table, topology, profile, settings);
+  const Reduce prepared = prepare_reduce(three.algorithm, table, topology, settings);
+  double seconds = 0;
+  for (const std::int64_t pass : {0, 1, 2})
+    seconds += predicted_reduce_seconds(prepared, topology, profile, pass);
+  EXPECT_NEAR(three.seconds, seconds, 1e-12);
+  for (const auto algorithm : {CollectiveAlgorithm::direct, CollectiveAlgorithm::chain, CollectiveAlgorithm::scatter,
+                               CollectiveAlgorithm::tree, CollectiveAlgorithm::hierarchical}) {
+    EXPECT_LE(three.seconds,
+              collective_tie * predicted_reduce_step_seconds(algorithm, table, topology, profile, settings));
+  }
 }
 
 TEST(PlanCollectiveModel, times_that_differ_by_less_than_a_calibration_can_tell_are_equal) {

@@ -27,22 +27,27 @@ Request gather_in_place(Communicator& communicator, Purpose purpose, const Unsha
 
 /// Which pass of a step a reduce is: the first starts the sums, after the last they go to the owners.
 struct Pass {
-  bool first = true;
+  std::int64_t number = 0;
   bool last = true;
 };
 
-/// Reduce: every rank holds the gradient of its micro-batch in `buffer` (table.size elements). Whoever holds an element
-/// (its owner, or a helper) sums it
-///   first: s = g_0, then s += g_1, ..., s += g_{W-1};   later passes: s += g_0, ..., s += g_{W-1}
-/// in rank order, in float32: the left fold by micro-batch index = pass * W + rank, so the bits do not depend on the
-/// owners, the holders or W. Of several replicas (shard groups, one after the other: hybrid sharding, Zhao et al. 2023,
-/// "PyTorch FSDP") each group has holders and owners; a group sums onto the sums of the group before, the last one's go
-/// to the owners of all: the same fold over all ranks, and between groups each sum travels once in each direction.
-/// Sums of own elements stand in `shard` (of the table), from the first pass on; those of
-/// others in `sums` (running_sum_elements) until the last pass brings them to their owners' shards. Others' gradients
-/// arrive in staging of at most two blocks per peer, which the request owns. With prepared.wire bfloat16 the g_r are
-/// gradients that were rounded once, on the rank that has them, and `buffer` is overwritten. Throws ContractError where
-/// table and replicas are not for as many ranks as the communicator has, or buffer, sums or shard another size.
+/// Reduce: every rank holds the gradient of its micro-batch in `buffer` (table.size elements). With the index
+/// pass * W + rank of a micro-batch (W all ranks) every element becomes
+///   s = g_0, then s += g_1, s += g_2, ...
+/// in float32: the left fold, so the bits do not depend on owners, algorithm, passes or W. With prepared.sum_group g >
+/// 1 the left folds of every g consecutive indices are summed in the same way. Whoever holds an element (struct Reduce:
+/// its owner, a helper, one rank of every node, every rank) adds the gradients of its run to the sum of the run before
+/// it. Of several replicas (shard groups, one after the other: hybrid sharding, Zhao et al. 2023, "PyTorch FSDP") every
+/// group has owners, and all get the sum of all ranks; between groups each sum travels once in each direction. The sums
+/// stand in `shard` (of the table) after the last pass; before, direct and scatter keep sums of own elements there and
+/// those of others in `sums`, tree all of them in the `sums` of one rank; chain and hierarchical bring them to the
+/// shards of the last shard group after every pass. `sums` (running_sum_elements) is kept from pass to pass. What
+/// arrives of others stands in staging (staging_of), which the request owns. Overwrites `buffer` by chain and
+/// hierarchical, whose sums pass through it, and with prepared.wire bfloat16: then the g_r are gradients that were
+/// rounded once, on the rank that has them. A backend attached to the communicator carries float32 by direct and
+/// scatter, of one shard group, where no group of the sum is open after a pass; MPI carries everything else. Throws
+/// ContractError where table and replicas are not for as many ranks as the communicator has, buffer, sums or shard
+/// have another size, or sums have groups and the step that `prepared` is for does not have that pass.
 Request reduce(Communicator& communicator, const Reduce& prepared, Pass pass, TensorView<float> buffer,
                TensorView<float> sums, TensorView<float> shard, const OperationLabel& label);
 

@@ -39,8 +39,12 @@ struct ShardedModelOptions {
   /// bits of a run do not depend on it.
   int shard_size = 0;
   std::int64_t passes = 1;  ///< per step; fixed, so that running sums are allocated once
-  CollectiveAlgorithm collective = CollectiveAlgorithm::scatter;  ///< of unshard; the bits do not depend on it
-  std::vector<UnitAlgorithms> unit_collectives;  ///< one for each unit instead; empty: `collective`, reduce by scatter
+  /// Micro-batches with neighbouring indices (pass * W + rank) whose gradients are summed first, and then these sums.
+  /// Divides passes * W. 1: one sum from left to right. The bits of a run depend on it, but not on W.
+  std::int64_t sum_group = 1;
+  CollectiveAlgorithm collective = CollectiveAlgorithm::scatter;         ///< of unshard; the bits do not depend on it
+  CollectiveAlgorithm reduce_collective = CollectiveAlgorithm::scatter;  ///< of reduce; nor on this
+  std::vector<UnitAlgorithms> unit_collectives;  ///< one for each unit instead of these two; empty: none
   std::uint64_t seed = 1;                        ///< of the initial weights
   UnitPolicies policies;                         ///< of what travels
   /// Weights of all units stay whole on every rank, in one storage with the shards, and weights_changed sends the
@@ -98,12 +102,14 @@ struct TransferTimes {
 class ShardedModel {
  public:
   /// Collective. Throws ContractError unless the plan is for as many ranks as a shard group has, and these divide the
-  /// communicator's (a replicated plan: are all of them), prefetch >= 0, passes >= 1, and unit_collectives are none or
-  /// one for each unit; InputError for an invalid model or a policy of a unit that it does not have, ContractError for
-  /// a plan that does not fit it (see validate of both), or a dtype that cannot travel, for resident weights or row
-  /// shards with reshard_to > 1, and for resident weights as bfloat16. Compares hashes of model, plan
-  /// and options across ranks (CommunicationError that names what differs), allocates, and fills the initial weights
-  /// (see Initialization). `communicator` must outlive the model.
+  /// communicator's (a replicated plan: are all of them), prefetch >= 0, passes >= 1, sum_group >= 1, and
+  /// unit_collectives are none or one for each unit, of which none reduces by padded or allgatherv; InputError where
+  /// sum_group does not divide passes * W, or is not 1 with Accumulation::unsharded, which sums passes first, and for
+  /// an invalid model or a policy of a unit that it does not have, ContractError for a plan that does not fit it (see
+  /// validate of both), or a dtype that cannot travel, for resident weights or row shards with reshard_to > 1, and for
+  /// resident weights as bfloat16. Compares hashes of model, plan and options across ranks (CommunicationError that
+  /// names what differs), allocates, and fills the initial weights (see Initialization). `communicator` must outlive
+  /// the model.
   ShardedModel(Communicator& communicator, ModelSpec model, Plan plan, const ShardedModelOptions& options);
   /// Waits for a prefetch that is under way; never throws, and waits for nothing while an exception unwinds.
   ~ShardedModel();
@@ -188,10 +194,11 @@ struct GradientNorm {
 /// Communicator::all_gather does.
 GradientNorm gradient_norm(ShardedModel& model, std::int64_t failures = 0);
 
-/// Left fold by micro-batch index (pass * W + rank) of every rank's losses, one per pass: the same bits on every rank,
-/// at every W. Collective. Throws CommunicationError on every rank where one has another number of losses (both
-/// numbers), and as Communicator::all_gather does.
-double fold_losses(Communicator& communicator, const std::vector<double>& losses);
+/// Left fold by micro-batch index (pass * W + rank) of every rank's losses, one per pass, inside groups of `sum_group`
+/// first, as of gradients: the same bits on every rank, at every W. Collective. Throws CommunicationError on every rank
+/// where one has another number of losses (both numbers), and as Communicator::all_gather does; InputError where
+/// sum_group is less than 1, or does not divide the number of all losses.
+double fold_losses(Communicator& communicator, const std::vector<double>& losses, std::int64_t sum_group = 1);
 
 /// Factor on gradients that brings `norm` down to `max_norm`: min(1, max_norm / norm). No clipping (1) where max_norm
 /// is 0 or less, or `norm` is NaN; 0 for an infinite norm.

@@ -9,9 +9,10 @@
 #include <matrixfsdp/plan/segment_table.hpp>
 #include <matrixfsdp/plan/topology.hpp>
 
-/// How a unit is unsharded: who sends which elements to whom, in which order. A schedule is made from the table and the
-/// topology alone, so both sides of a transfer agree on it without a word; backends of comm carry it out. All
-/// algorithms move copies, so the bits that arrive are the same.
+/// How a unit is unsharded, and its gradients reduced: who sends which elements to whom, in which order. A schedule is
+/// made from the table and the topology alone, so both sides of a transfer agree on it without a word; backends of comm
+/// carry it out. Unshard moves copies, and reduce sums in one order, so the bits that arrive are the same by all
+/// algorithms.
 namespace matrixfsdp {
 
 enum class CollectiveAlgorithm {
@@ -20,8 +21,8 @@ enum class CollectiveAlgorithm {
   scatter,       ///< two hops: owners spread blocks over helpers, helpers send them to all; rank loads are even
   tree,          ///< a binomial tree from each owner: log2 W hops, for small units
   hierarchical,  ///< a chain of nodes, each byte once over each link; inside a node from the rank where it arrived
-  padded,        ///< the chain, with every rank's segments padded to the longest: the published ablation
-  allgatherv,    ///< the MPI library's own
+  padded,        ///< the chain, with every rank's segments padded to the longest: the published ablation; only unshard
+  allgatherv,    ///< the MPI library's own; only unshard
 };
 
 /// "direct", "chain", ... Throws InputError for any other name.
@@ -91,50 +92,145 @@ Unshard prepare_unshard(CollectiveAlgorithm algorithm, SegmentTable table, const
 struct Piece {
   Interval elements;  ///< of the buffer
   int owner = 0;
-  int holder = 0;
+  int holder = 0;  ///< of a reduce: its place in each run
   bool operator==(const Piece&) const = default;
 };
 
-/// A reduce made ready, once for each unit. The holder of an element sums its gradients, and leaves no trace in the
-/// sum.
+/// What a reduce is made for, besides the table and where ranks are.
+struct ReduceSettings {
+  std::int64_t passes = 1;      ///< of a step
+  DType wire = DType::float32;  ///< of the gradients that travel, float32 or bfloat16; sums are float32
+  /// Micro-batches with neighbouring indices whose gradients are summed first, from left to right; the sums of these
+  /// groups are then summed from left to right too. Divides the micro-batches of a step. 1: one sum from left to right.
+  std::int64_t sum_group = 1;
+};
+
+/// What a sum consists of after `summed` micro-batches, in groups of `sum_group`.
+struct FoldState {
+  bool sum = false;   ///< of the groups that are complete
+  bool open = false;  ///< of the group that is not
+
+  [[nodiscard]] int parts() const { return int{sum} + int{open}; }
+};
+inline FoldState fold_state(std::int64_t summed, std::int64_t sum_group) {
+  return {summed >= sum_group, summed % sum_group != 0};
+}
+
+/// A reduce made ready, once for each unit. Ranks form runs of neighbours; in each of them every element has a holder,
+/// who adds the gradients of the run in rank order onto the sum that the run before it has reached, and leaves no trace
+/// in it: a group that is open goes on to the next run, and the sum of complete groups to the next run in which one is
+/// completed. So every algorithm computes the same sum, whatever travels:
+///
+///   direct, scatter  a run is a shard group; what a holder sums stays with it until the last pass
+///   chain            every rank is a run: sums pass through all ranks, block by block
+///   hierarchical     the neighbouring ranks of a node are a run, and share its elements evenly
+///   tree             one run, one holder for all elements; gradients come, and sums go, by a binomial tree
+///
+/// Between the passes of a step the sums of chain and hierarchical stand with the owners of the last shard group.
 struct Reduce {
+  CollectiveAlgorithm algorithm = CollectiveAlgorithm::direct;
   SegmentTable table;
-  /// By holder, message by message, in order: others' elements first, because they have farther to go. All together
-  /// cover the buffer.
+  /// Message by message, in order: who holds them is `list_of`. Of direct and scatter others' elements first, because
+  /// they have farther to go; otherwise in buffer order, all runs cut alike. The lists of a run cover the buffer.
   std::vector<std::vector<Piece>> blocks;
+  std::vector<int> list_of;     ///< of each rank: its index in blocks
+  std::vector<RankGroup> runs;  ///< in rank order, all ranks of all shard groups
   /// Shard groups of as many ranks as the table has, one after the other: each sums its gradients onto the sums of the
   /// group before it, and all get the result.
   int replicas = 1;
-  DType wire = DType::float32;  ///< of the gradients that travel, float32 or bfloat16; sums are float32
+  std::int64_t passes = 1;
+  DType wire = DType::float32;
+  std::int64_t sum_group = 1;
+  int root = 0;                      ///< of tree: the holder
+  bool open_between_runs = false;    ///< in some pass a group of the sum is not complete where a run ends
+  bool open_between_passes = false;  ///< or where a pass ends
 
-  [[nodiscard]] const std::vector<Piece>& held_by(int rank) const { return blocks[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] int members() const { return static_cast<int>(table.intervals.size()); }
+  [[nodiscard]] int world_size() const { return members() * replicas; }
+  [[nodiscard]] const std::vector<Piece>& held_by(int rank) const {
+    return blocks[static_cast<std::size_t>(list_of[static_cast<std::size_t>(rank)])];
+  }
+  /// Whether sums go to their owners after every pass, and come back from there before the next.
+  [[nodiscard]] bool returns_sums() const {
+    return algorithm == CollectiveAlgorithm::chain || algorithm == CollectiveAlgorithm::hierarchical;
+  }
+  /// Whether some group of the sum is complete with the gradients of run number `run` in pass number `pass`.
+  [[nodiscard]] bool completes(std::size_t run, std::int64_t pass) const;
+  /// The nearest run before number `run`, or from it on, that completes one; -1: none.
+  [[nodiscard]] int completing_before(std::size_t run, std::int64_t pass) const;
+  [[nodiscard]] int completing_from(std::size_t run, std::int64_t pass) const;
+  /// Index in `runs` of the one with `rank`.
+  [[nodiscard]] std::size_t run_of(int rank) const;
+  /// The rank of `run` that holds `block`, one of held_by's.
+  [[nodiscard]] int holder_in(const RankGroup& run, const Piece& block) const;
 };
 
-/// direct: owners sum what they own, and receive (W - 1) times that. scatter: the most bytes that a rank receives in a
-/// step of `passes` passes, and after the last the sums of its own elements from other holders, are as few as can be.
-/// Throws ContractError for an invalid table, passes < 1, any other algorithm, and another `wire` than float32 and
-/// bfloat16.
+/// What each rank does by an algorithm of reduce. `topology` is of all ranks: one shard group, or several one after the
+/// other. direct: owners sum what they own, and receive (W - 1) times that. scatter: the most bytes that a rank
+/// receives in a step of all passes, and after the last the sums of its own elements from other holders, are as few as
+/// can be. chain: no rank sends more than the unit in a pass, besides its own elements; it receives that and its own,
+/// and where it completes a group of the sum that others began, the unit twice. hierarchical: the same of nodes whose
+/// ranks are neighbours, so that every byte goes once over every link; a node that completes a group and begins another
+/// that it does not complete sends both. tree: log2 W messages to the holder, the rank that owns most, for small units.
+/// Throws ContractError for an invalid table, a topology of another number of ranks, passes or sum_group < 1, padded
+/// and allgatherv, which only unshard, and another wire than float32 and bfloat16; InputError where sum_group does not
+/// divide the micro-batches of a step.
+Reduce prepare_reduce(CollectiveAlgorithm algorithm, SegmentTable table, const Topology& topology,
+                      const ReduceSettings& settings = {});
+
+/// Of one shard group whose ranks share a node, summed from left to right.
 Reduce prepare_reduce(CollectiveAlgorithm algorithm, SegmentTable table, std::int64_t passes = 1,
                       DType wire = DType::float32);
 
 /// Of the gradients of a unit of `plan`: by `algorithm`, and of a replicated plan the chunks of the even cut, which
 /// their owners then give to all.
-Reduce prepare_reduce(const Plan& plan, std::size_t unit, std::int64_t passes, DType wire = DType::float32,
+Reduce prepare_reduce(const Plan& plan, std::size_t unit, const Topology& topology, const ReduceSettings& settings = {},
                       CollectiveAlgorithm algorithm = CollectiveAlgorithm::scatter);
+
+/// ContractError that names `algorithm` unless it reduces: padded and allgatherv only unshard.
+void require_reduces(CollectiveAlgorithm algorithm);
 
 /// How one unit is unsharded, and its gradients reduced.
 struct UnitAlgorithms {
   CollectiveAlgorithm unshard = CollectiveAlgorithm::scatter;
-  CollectiveAlgorithm reduce = CollectiveAlgorithm::scatter;  ///< direct or scatter
+  CollectiveAlgorithm reduce = CollectiveAlgorithm::scatter;  ///< neither padded nor allgatherv
 };
 
-/// Elements of others that `rank` sums: what it keeps between passes besides its own shard.
+/// Elements that `rank` keeps between passes besides its own shard: sums of others' elements, and of groups that are
+/// not complete.
 std::int64_t running_sum_elements(const Reduce& reduce, int rank);
 
 /// Elements of the longest even-numbered and odd-numbered block of `rank`: where one peer's gradients arrive.
 std::array<std::int64_t, 2> reduce_staging(const Reduce& reduce, int rank);
 
-/// Bytes of staging that a reduce holds on `rank`: two blocks from each other rank, as they travel.
+/// What a reduce holds on a rank while it is under way.
+struct ReduceStaging {
+  std::int64_t gradients = 0;  ///< elements of others' gradients, as they travel
+  std::int64_t arriving = 0;   ///< float32 elements of sums, where they come from others
+  std::int64_t passing = 0;    ///< and where this rank's gradients are added to them
+
+  [[nodiscard]] std::int64_t bytes(DType wire) const {
+    return static_cast<std::int64_t>(size_of(wire)) * gradients +
+           static_cast<std::int64_t>(sizeof(float)) * (arriving + passing);
+  }
+};
+/// Two blocks from each other rank of the run, and of the sums that come from the run before, or from the owners; and
+/// of what the rank holds by chain or hierarchical: the sums of groups that are not complete, and where gradients
+/// travel as bfloat16 all sums, which stand in the gradient buffer otherwise. By tree: the gradients of its subtree,
+/// and the sums for it.
+ReduceStaging staging_of(const Reduce& reduce, int rank);
+
+/// In bytes.
 std::int64_t reduce_staging_bytes(const Reduce& reduce, int rank);
+
+/// Ranks of a binomial tree in a circle, by position from the root: position p has the children p + 1, p + 2, p + 4,
+/// ... as far as these stay below the lowest set bit of p, and its subtree is the positions from p on, `size` of them.
+struct TreePosition {
+  int position = 0;
+  int parent = -1;            ///< position; -1: the root
+  int size = 1;               ///< of the subtree, itself too
+  std::vector<int> children;  ///< positions, the nearest first
+};
+TreePosition tree_position(int position, int world_size);
 
 }  // namespace matrixfsdp

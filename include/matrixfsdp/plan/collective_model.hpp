@@ -17,7 +17,8 @@
 ///   seconds = sum of alpha over the hops of the longest way + max(drain, way)
 ///   drain   = the most of: a rank's messages and bytes; a node's bytes; the mean node's bytes at the speed that all
 ///             nodes reach at once
-///   way     = the longest one of an owner's segments: what is under way together (exchange_window messages, which
+///   way     = the longest one of an owner's segments, or of the sums that pass from run to run: what is under way
+///   together (exchange_window messages, which
 ///             share the link and so arrive at the same time) over every hop, to all children there, and the rest
 ///             over the slowest
 ///
@@ -56,17 +57,23 @@ std::uint64_t hash_of(const CollectiveProfile& profile);
 std::vector<TransferCounts> unshard_counts(CollectiveAlgorithm algorithm, const SegmentTable& table,
                                            const Topology& topology, std::int64_t block_elements = exchange_block);
 
-/// What each rank sends and receives in one pass of `passes`, the last one or another. Throws as prepare_reduce does.
-std::vector<TransferCounts> reduce_counts(CollectiveAlgorithm algorithm, const SegmentTable& table,
-                                          const Topology& topology, std::int64_t passes = 1, bool last = true);
+/// What each rank sends and receives in pass number `pass` of a step. Throws ContractError for a topology of another
+/// number of ranks, and a pass that the step does not have.
+std::vector<TransferCounts> reduce_counts(const Reduce& reduce, const Topology& topology, std::int64_t pass = 0);
 
 /// Of float32. 0 for one rank. Throws as unshard_counts, and as require_links.
 double predicted_unshard_seconds(CollectiveAlgorithm algorithm, const SegmentTable& table, const Topology& topology,
                                  const CollectiveProfile& profile, std::int64_t block_elements = exchange_block);
 
-/// Of one pass, float32. 0 for one rank. Throws as reduce_counts, and as require_links.
-double predicted_reduce_seconds(CollectiveAlgorithm algorithm, const SegmentTable& table, const Topology& topology,
-                                const CollectiveProfile& profile, std::int64_t passes = 1, bool last = true);
+/// Of pass number `pass`; gradients that travel as bfloat16 are counted as float32. 0 for one rank. Throws as
+/// reduce_counts, and as require_links.
+double predicted_reduce_seconds(const Reduce& reduce, const Topology& topology, const CollectiveProfile& profile,
+                                std::int64_t pass = 0);
+
+/// Of all passes of a step, of which those between the first and the last are taken to be like the second one. Throws
+/// as prepare_reduce, and as predicted_reduce_seconds.
+double predicted_reduce_step_seconds(CollectiveAlgorithm algorithm, const SegmentTable& table, const Topology& topology,
+                                     const CollectiveProfile& profile, const ReduceSettings& settings = {});
 
 struct CollectiveChoice {
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::scatter;
@@ -82,10 +89,10 @@ inline constexpr double collective_tie = 1.05;
 CollectiveChoice choose_unshard(const SegmentTable& table, const Topology& topology, const CollectiveProfile& profile,
                                 std::int64_t block_elements = exchange_block);
 
-/// The fastest of direct and scatter over all passes of a step; scatter, which spreads the sums, if they are equal. Its
-/// seconds are those of the whole step. Throws as predicted_reduce_seconds.
+/// The fastest of scatter, which spreads the sums, direct, chain, hierarchical and tree over all passes of a step; the
+/// earlier of equals. Its seconds are those of the whole step. Throws as predicted_reduce_step_seconds.
 CollectiveChoice choose_reduce(const SegmentTable& table, const Topology& topology, const CollectiveProfile& profile,
-                               std::int64_t passes = 1);
+                               const ReduceSettings& settings = {});
 
 /// Of one unit. Forward and backward unshard the same table over the same links: one choice for both.
 struct UnitCollectives {
@@ -93,8 +100,10 @@ struct UnitCollectives {
   CollectiveChoice reduce;   ///< of the gradients
 };
 
-/// For each unit of `plan`. Throws ContractError where the topology has another number of ranks, and as the choices do.
+/// For each unit of `plan`. `topology` is of all ranks: of several shard groups all unshard as is best for the first
+/// one, because all ranks issue the same. Throws ContractError where it has other ranks than whole shard groups, and as
+/// the choices do.
 std::vector<UnitCollectives> choose_collectives(const Plan& plan, const Topology& topology,
-                                                const CollectiveProfile& profile, std::int64_t passes = 1);
+                                                const CollectiveProfile& profile, const ReduceSettings& settings = {});
 
 }  // namespace matrixfsdp

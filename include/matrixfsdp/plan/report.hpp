@@ -7,6 +7,7 @@
 #include <matrixfsdp/plan/collective.hpp>
 #include <matrixfsdp/plan/cost.hpp>
 #include <matrixfsdp/plan/plan.hpp>
+#include <matrixfsdp/plan/topology.hpp>
 #include <matrixfsdp/plan/unit_policy.hpp>
 
 namespace matrixfsdp {
@@ -22,6 +23,8 @@ struct MemoryOptions {
   OptimizerCost optimizer;
   std::vector<UnitAlgorithms> collectives;  ///< per unit; empty: reduce by scatter
   bool resident_weights = false;            ///< all weights stay on every rank (zero1-owner)
+  std::int64_t sum_group = 1;               ///< micro-batches whose gradients are summed first
+  Topology topology;  ///< of all ranks of all shard groups; empty: they share a node. Figures are of the first group
 };
 
 struct RankLoad {

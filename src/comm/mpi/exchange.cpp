@@ -40,10 +40,11 @@ Exchange::Queue& Exchange::queue_of(int peer, bool sends, int lane) {
   return queues_[static_cast<std::size_t>(index)];
 }
 
-void Exchange::send(int peer, const void* data, std::int64_t bytes, std::int64_t after, int lane) {
+void Exchange::send(int peer, const void* data, std::int64_t bytes, std::int64_t after, int lane, std::int64_t number) {
   if (bytes == 0) return;
   // MPI takes the address of what it sends as const; the queue serves both directions.
-  queue_of(peer, true, lane).spans.push_back({static_cast<std::byte*>(const_cast<void*>(data)), bytes, true, after});
+  queue_of(peer, true, lane)
+      .spans.push_back({static_cast<std::byte*>(const_cast<void*>(data)), bytes, true, number, after});
 }
 
 void Exchange::receive(int peer, void* data, std::int64_t bytes, std::int64_t number, int lane) {
@@ -64,10 +65,10 @@ void Exchange::fill(Queue& queue, std::size_t index) {
     if (queue.first_span == queue.spans.size()) return;
     if (requests_[slot] != MPI_REQUEST_NULL) continue;
     const Span& span = queue.spans[queue.first_span];
-    if (queue.sends && span.number >= 0 && !arrived_[static_cast<std::size_t>(span.number)]) return;
+    if (span.after >= 0 && !is_complete(span.after)) return;
     const std::int64_t bytes = span.exact ? std::min(pace_.block_bytes, span.bytes - queue.offset) : span.bytes;
     start(queue, {span.data + queue.offset, bytes, span.exact}, slot);
-    slots_[slot].number = !queue.sends && queue.offset + bytes == span.bytes ? span.number : -1;
+    slots_[slot].number = queue.offset + bytes == span.bytes ? span.number : -1;
     queue.offset += bytes;
     if (queue.offset == span.bytes) {
       queue.offset = 0;
@@ -114,7 +115,12 @@ void Exchange::finish(int slot, const MPI_Status& status) {
   --queues_[done.queue].under_way;
   ++completed_;
   queued_ = true;
-  if (sends) return;
+  if (sends) {
+    if (done.number < 0) return;
+    arrived_[static_cast<std::size_t>(done.number)] = true;
+    sent();
+    return;
+  }
   if (done.expected >= 0) {
     int bytes = 0;
     check(MPI_Get_count(&status, MPI_BYTE, &bytes), "MPI_Get_count");

@@ -31,17 +31,21 @@ class Exchange : public Pending {
  protected:
   /// Queues `bytes` bytes for `peer`, cut into blocks; nothing for none. The bytes live until the exchange is complete.
   /// They, and what is queued for `peer` after them, wait until the receive `after` (its number; -1: none) is complete.
-  void send(int peer, const void* data, std::int64_t bytes, std::int64_t after = -1, int lane = 0);
+  /// `number` (-1: none) is complete when they have been sent.
+  void send(int peer, const void* data, std::int64_t bytes, std::int64_t after = -1, int lane = 0,
+            std::int64_t number = -1);
   /// The other side. Both sides cut alike, and a message of another length than expected is an error. `number` (-1:
   /// none) is what sends may wait for.
   void receive(int peer, void* data, std::int64_t bytes, std::int64_t number = -1, int lane = 0);
-  /// Receives will have the numbers 0 to count - 1.
+  /// Receives, and what else is numbered, will have the numbers 0 to count - 1.
   void number_receives(std::int64_t count) { arrived_.assign(static_cast<std::size_t>(count), false); }
   /// What sends wait for under this number is there, by other means than a receive.
   void complete_number(std::int64_t number) {
     arrived_[static_cast<std::size_t>(number)] = true;
     queued_ = true;
   }
+
+  [[nodiscard]] bool is_complete(std::int64_t number) const { return arrived_[static_cast<std::size_t>(number)]; }
 
   /// One message of at most `capacity` bytes; the sender's may be shorter, even empty.
   void send_message(int peer, const void* data, std::int64_t bytes);
@@ -52,16 +56,19 @@ class Exchange : public Pending {
   [[nodiscard]] std::string waiting_for() const final;
   /// A message has arrived: its number in the queue of its sender, from 0.
   virtual void received(int /*lane*/, std::int64_t /*message*/) {}
+  /// A send that has a number is complete.
+  virtual void sent() {}
   /// All queues are empty: queues the next stage and returns true, or false at the end.
   virtual bool next_stage() { return false; }
 
  private:
-  static constexpr int lanes = 3;
+  static constexpr int lanes = 4;
   struct Span {
     std::byte* data = nullptr;
     std::int64_t bytes = 0;
     bool exact = false;        ///< cut into blocks of known length
-    std::int64_t number = -1;  ///< of this receive, or of the receive that this send waits for
+    std::int64_t number = -1;  ///< of this receive or send
+    std::int64_t after = -1;   ///< of what this send waits for
   };
   struct Queue {
     int peer = 0;
@@ -77,7 +84,7 @@ class Exchange : public Pending {
     std::size_t queue = 0;
     std::int64_t message = 0;
     std::int64_t expected = -1;  ///< bytes; -1: any
-    std::int64_t number = -1;    ///< of the receive that is complete with this message
+    std::int64_t number = -1;    ///< of what is complete with this message
   };
 
   Queue& queue_of(int peer, bool sends, int lane);

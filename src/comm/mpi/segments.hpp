@@ -17,7 +17,7 @@ Request gather(const std::shared_ptr<Channel>& channel, Purpose purpose, const U
                float* buffer, const OperationLabel& label);
 
 /// With prepared.wire bfloat16 the rounded words of the gradient stand in the lower half of `buffer`.
-Request reduce(const std::shared_ptr<Channel>& channel, const Reduce& prepared, Pass pass, const float* buffer,
-               float* sums, float* shard, const OperationLabel& label);
+Request reduce(const std::shared_ptr<Channel>& channel, const Reduce& prepared, Pass pass, float* buffer, float* sums,
+               float* shard, const OperationLabel& label);
 
 }  // namespace matrixfsdp::mpi

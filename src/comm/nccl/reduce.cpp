@@ -113,7 +113,7 @@ class Rounds {
   /// Room for the gradient of `peer`, of block `index` of this rank.
   void add_room(int peer, std::size_t index, std::vector<Message>& messages) const {
     if (index >= held().size() || held()[index].elements.empty()) return;
-    const int row = peer < member_ ? peer : peer - 1;
+    const std::int64_t row = staging_row(peer, member_, members_);
     messages.push_back({half_of(index) + row * stride_, held()[index].elements.size(), type});
   }
 
@@ -142,8 +142,12 @@ class Rounds {
     if (index >= held().size()) return;
     const Interval& elements = held()[index].elements;
     const FoldBlockOf<Gradient> block{half_of(index), stride_, buffer_ + elements.begin, member_, members_};
-    operation_.add_kernel([block, first = pass_.first && group_ == 0, sums = sums_[index], count = elements.size()](
-                              const ExecutionSpace& space) { start_fold(space, block, first, sums, count); });
+    // No group of the sum is open where a run begins (backend_of in segments.cpp).
+    const FoldSums sums{sums_[index], nullptr, sums_[index], nullptr, pass_.number * size_ + group_ * members_,
+                        reduce_.sum_group};
+    operation_.add_kernel([block, sums, count = elements.size()](const ExecutionSpace& space) {
+      start_fold(space, block, sums, count);
+    });
   }
 
   /// From the last group to the owners of all groups.

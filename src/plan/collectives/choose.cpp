@@ -45,30 +45,28 @@ CollectiveChoice choose_unshard(const SegmentTable& table, const Topology& topol
 }
 
 CollectiveChoice choose_reduce(const SegmentTable& table, const Topology& topology, const CollectiveProfile& profile,
-                               std::int64_t passes) {
+                               const ReduceSettings& settings) {
   using enum CollectiveAlgorithm;
-  return fastest({scatter, direct}, [&](CollectiveAlgorithm algorithm) {
-    const double last = predicted_reduce_seconds(algorithm, table, topology, profile, passes, true);
-    if (passes == 1) return last;
-    const double others = predicted_reduce_seconds(algorithm, table, topology, profile, passes, false);
-    return static_cast<double>(passes - 1) * others + last;
+  return fastest({scatter, direct, chain, hierarchical, tree}, [&](CollectiveAlgorithm algorithm) {
+    return predicted_reduce_step_seconds(algorithm, table, topology, profile, settings);
   });
 }
 
 std::vector<UnitCollectives> choose_collectives(const Plan& plan, const Topology& topology,
-                                                const CollectiveProfile& profile, std::int64_t passes) {
-  if (topology.world_size() != plan.world_size) {
-    throw ContractError(fmt::format("collectives of a plan for {} ranks: the topology has {}: expected the same",
-                                    plan.world_size, topology.world_size()));
+                                                const CollectiveProfile& profile, const ReduceSettings& settings) {
+  if (topology.world_size() < plan.world_size || topology.world_size() % plan.world_size != 0) {
+    throw ContractError(
+        fmt::format("collectives of a plan for {} ranks: the topology has {}: expected whole shard groups",
+                    plan.world_size, topology.world_size()));
   }
+  const Topology group = topology_of(topology, {0, plan.world_size});
   std::vector<UnitCollectives> choices;
   choices.reserve(plan.units.size());
   for (const UnitPlan& unit : plan.units) {
     const SegmentTable chunks = even_table(unit.gradients.size, plan.world_size);
     const SegmentTable weights = plan.replicated ? chunks : segment_table(unit.weights);
     const SegmentTable gradients = plan.replicated ? chunks : segment_table(unit.gradients);
-    choices.push_back(
-        {choose_unshard(weights, topology, profile), choose_reduce(gradients, topology, profile, passes)});
+    choices.push_back({choose_unshard(weights, group, profile), choose_reduce(gradients, topology, profile, settings)});
   }
   return choices;
 }

@@ -6,60 +6,17 @@
 #include <matrixfsdp/plan/collective_model.hpp>
 
 #include "plan/collectives/broadcast_tree.hpp"
+#include "plan/collectives/counter.hpp"
 #include "plan/collectives/node_places.hpp"
 #include "plan/collectives/shares.hpp"
 
 namespace matrixfsdp {
 namespace {
 
+using detail::Counter;
+using detail::Load;
+using detail::load_of;
 using detail::NodePlaces;
-
-/// Elements, and the messages that they are cut into.
-struct Load {
-  std::int64_t elements = 0;
-  std::int64_t messages = 0;
-
-  Load& operator+=(const Load& other) {
-    elements += other.elements;
-    messages += other.messages;
-    return *this;
-  }
-  Load operator-(const Load& other) const { return {elements - other.elements, messages - other.messages}; }
-  Load operator*(std::int64_t times) const { return {elements * times, messages * times}; }
-};
-
-Load load_of(std::int64_t elements, std::int64_t block) {
-  return {elements, (elements + block - 1) / block};
-}
-
-/// Adds up what ranks send and receive.
-class Counter {
- public:
-  Counter(const SegmentTable& table, const NodePlaces& places) : counts(table.intervals.size()), places_(places) {}
-
-  std::vector<TransferCounts> counts;  ///< by rank
-
-  void send(int from, const Load& load, std::int64_t times_inside, std::int64_t times_between) {
-    TransferCounts& of = counts[static_cast<std::size_t>(from)];
-    of.sent += load.elements * (times_inside + times_between);
-    of.messages += load.messages * (times_inside + times_between);
-    of.sent_between_nodes += load.elements * times_between;
-    of.messages_between_nodes += load.messages * times_between;
-  }
-  void receive(int to, std::int64_t elements, std::int64_t of_them_between_nodes) {
-    TransferCounts& of = counts[static_cast<std::size_t>(to)];
-    of.received += elements;
-    of.received_between_nodes += of_them_between_nodes;
-  }
-  void pass(int from, int to, const Load& load) {
-    const bool near = places_.same(from, to);
-    send(from, load, near ? 1 : 0, near ? 0 : 1);
-    receive(to, load.elements, near ? 0 : load.elements);
-  }
-
- private:
-  const NodePlaces& places_;
-};
 
 std::vector<Load> loads_of(const SegmentTable& table, std::int64_t block, bool padded) {
   std::vector<Load> loads(table.intervals.size());
@@ -134,7 +91,7 @@ std::vector<TransferCounts> unshard_counts(CollectiveAlgorithm algorithm, const 
   if (block_elements < 1)
     throw ContractError(fmt::format("blocks of {} elements: expected at least 1", block_elements));
   const NodePlaces places(topology);
-  Counter counter(table, places);
+  Counter counter(table.intervals.size(), places);
   switch (algorithm) {
     case CollectiveAlgorithm::direct:
       count_stars(detail::deal(table, detail::shard_sizes(table)), block_elements, places, counter);
@@ -148,33 +105,6 @@ std::vector<TransferCounts> unshard_counts(CollectiveAlgorithm algorithm, const 
       break;
     default:
       count_trees(loads_of(table, block_elements, false), *detail::make_broadcast_tree(algorithm, topology), counter);
-  }
-  return std::move(counter.counts);
-}
-
-std::vector<TransferCounts> reduce_counts(CollectiveAlgorithm algorithm, const SegmentTable& table,
-                                          const Topology& topology, std::int64_t passes, bool last) {
-  validate(table, topology.world_size());
-  const NodePlaces places(topology);
-  const int world_size = topology.world_size();
-  Counter counter(table, places);
-  std::vector<Load> held(table.intervals.size());
-  std::vector<Load> held_on(places.ranks_on.size());  // by node
-  Load all;
-  for (const Piece& piece : detail::deal(table, detail::sum_shares(algorithm, table, passes))) {
-    const Load load = load_of(piece.elements.size(), exchange_block);
-    held[static_cast<std::size_t>(piece.holder)] += load;
-    held_on[static_cast<std::size_t>(places.node[static_cast<std::size_t>(piece.holder)])] += load;
-    all += load;
-    if (last && piece.owner != piece.holder) counter.pass(piece.holder, piece.owner, load);
-  }
-  for (int rank = 0; rank < world_size; ++rank) {
-    const Load& mine = held[static_cast<std::size_t>(rank)];
-    const Load& near = held_on[static_cast<std::size_t>(places.node[static_cast<std::size_t>(rank)])];
-    counter.send(rank, near - mine, 1, 0);
-    counter.send(rank, all - near, 0, 1);
-    const std::int64_t strangers = world_size - places.neighbours(rank);
-    counter.receive(rank, mine.elements * (world_size - 1), mine.elements * strangers);
   }
   return std::move(counter.counts);
 }

@@ -6,6 +6,7 @@
 #include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/plan/collective.hpp>
 
+#include "plan/collectives/reduce_runs.hpp"
 #include "plan/collectives/shares.hpp"
 #include "plan/wire.hpp"
 
@@ -33,25 +34,14 @@ std::vector<std::int64_t> shares_of(const SegmentTable& table, std::int64_t pass
   });
 }
 
-}  // namespace
-
-std::vector<std::int64_t> detail::sum_shares(CollectiveAlgorithm algorithm, const SegmentTable& table,
-                                             std::int64_t passes, DType wire) {
-  validate(table, static_cast<int>(table.intervals.size()));
-  if (passes < 1) throw ContractError(fmt::format("reduce of {} passes: expected at least 1", passes));
-  require_wire(wire, "reduce as");
-  if (algorithm == CollectiveAlgorithm::direct) return shard_sizes(table);
-  if (algorithm == CollectiveAlgorithm::scatter)
-    return shares_of(table, passes, static_cast<std::int64_t>(sizeof(float) / size_of(wire)));
-  throw ContractError(fmt::format("reduce by {}: expected direct or scatter", name_of(algorithm)));
-}
-
-Reduce prepare_reduce(CollectiveAlgorithm algorithm, SegmentTable table, std::int64_t passes, DType wire) {
-  const std::vector<std::int64_t> shares = detail::sum_shares(algorithm, table, passes, wire);
-  Reduce reduce;
-  reduce.wire = wire;
-  reduce.blocks.resize(table.intervals.size());
-  const std::vector<Piece> pieces = detail::deal(table, shares);
+/// In messages; others' elements first.
+void share_by_load(Reduce& reduce) {
+  const bool levelled = reduce.algorithm == CollectiveAlgorithm::scatter;
+  const std::vector<std::int64_t> shares =
+      levelled ? shares_of(reduce.table, reduce.passes, static_cast<std::int64_t>(sizeof(float) / size_of(reduce.wire)))
+               : detail::shard_sizes(reduce.table);
+  reduce.blocks.resize(reduce.table.intervals.size());
+  const std::vector<Piece> pieces = detail::deal(reduce.table, shares);
   for (const bool own : {false, true}) {
     for (const Piece& piece : pieces) {
       if ((piece.owner == piece.holder) != own) continue;
@@ -60,22 +50,105 @@ Reduce prepare_reduce(CollectiveAlgorithm algorithm, SegmentTable table, std::in
         blocks.push_back({{at, std::min(at + exchange_block, piece.elements.end)}, piece.owner, piece.holder});
     }
   }
+  for (int rank = 0; rank < reduce.world_size(); ++rank)
+    reduce.list_of.push_back(rank % reduce.members());
+}
+
+void require_settings(const ReduceSettings& settings, int members, int ranks) {
+  if (ranks < members || ranks % members != 0) {
+    throw ContractError(
+        fmt::format("reduce of {} ranks with a segment table for {}: expected whole shard groups", ranks, members));
+  }
+  if (settings.passes < 1)
+    throw ContractError(fmt::format("reduce of {} passes: expected at least 1", settings.passes));
+  detail::require_wire(settings.wire, "reduce as");
+  if (settings.sum_group < 1)
+    throw ContractError(fmt::format("sum group of {} micro-batches: expected at least 1", settings.sum_group));
+  if (settings.passes * ranks % settings.sum_group != 0) {
+    throw InputError(
+        fmt::format("sum group of {} micro-batches: expected a divisor of those of a step, {} passes x {} ranks = {}",
+                    settings.sum_group, settings.passes, ranks, settings.passes * ranks));
+  }
+}
+
+/// Whether in some pass a group of the sum is not complete where a run ends.
+bool opens_between_runs(const Reduce& reduce) {
+  const std::int64_t different = std::min(reduce.passes, reduce.sum_group);  // later passes leave the same remainders
+  for (std::int64_t pass = 0; pass < different; ++pass) {
+    for (const RankGroup& run : reduce.runs) {
+      if (run.first > 0 && (pass * reduce.world_size() + run.first) % reduce.sum_group != 0) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+void require_reduces(CollectiveAlgorithm algorithm) {
+  if (algorithm != CollectiveAlgorithm::padded && algorithm != CollectiveAlgorithm::allgatherv) return;
+  throw ContractError(fmt::format(
+      "reduce by {}, which only unshards: expected direct, chain, scatter, tree or hierarchical", name_of(algorithm)));
+}
+
+Reduce prepare_reduce(CollectiveAlgorithm algorithm, SegmentTable table, const Topology& topology,
+                      const ReduceSettings& settings) {
+  const auto members = static_cast<int>(table.intervals.size());
+  validate(table, members);
+  require_settings(settings, members, topology.world_size());
+  require_reduces(algorithm);
+  Reduce reduce;
+  reduce.algorithm = algorithm;
+  reduce.replicas = topology.world_size() / members;
+  reduce.passes = settings.passes;
+  reduce.wire = settings.wire;
+  reduce.sum_group = settings.sum_group;
   reduce.table = std::move(table);
+  reduce.runs = detail::runs_of(algorithm, topology, members);
+  if (reduce.returns_sums())
+    detail::share_evenly(reduce);
+  else if (algorithm == CollectiveAlgorithm::tree)
+    detail::give_all_to_root(reduce);
+  else
+    share_by_load(reduce);
+  reduce.open_between_runs = opens_between_runs(reduce);
+  reduce.open_between_passes = reduce.passes > 1 && reduce.world_size() % reduce.sum_group != 0;
   return reduce;
 }
 
-Reduce prepare_reduce(const Plan& plan, std::size_t unit, std::int64_t passes, DType wire,
-                      CollectiveAlgorithm algorithm) {
-  const MatrixShard& gradients = plan.units[unit].gradients;
-  if (plan.replicated)
-    return prepare_reduce(CollectiveAlgorithm::direct, even_table(gradients.size, plan.world_size), passes, wire);
-  return prepare_reduce(algorithm, segment_table(gradients), passes, wire);
+Reduce prepare_reduce(CollectiveAlgorithm algorithm, SegmentTable table, std::int64_t passes, DType wire) {
+  const auto ranks = static_cast<int>(table.intervals.size());
+  return prepare_reduce(algorithm, std::move(table), make_topology(ranks, ranks), {passes, wire, 1});
 }
 
-std::int64_t running_sum_elements(const Reduce& reduce, int rank) {
+Reduce prepare_reduce(const Plan& plan, std::size_t unit, const Topology& topology, const ReduceSettings& settings,
+                      CollectiveAlgorithm algorithm) {
+  const MatrixShard& gradients = plan.units[unit].gradients;
+  if (!plan.replicated) return prepare_reduce(algorithm, segment_table(gradients), topology, settings);
+  // Nobody owns more than others, so nobody helps.
+  const bool scatter = algorithm == CollectiveAlgorithm::scatter;
+  return prepare_reduce(scatter ? CollectiveAlgorithm::direct : algorithm, even_table(gradients.size, plan.world_size),
+                        topology, settings);
+}
+
+namespace {
+
+std::int64_t elements_of(const std::vector<Piece>& blocks) {
   std::int64_t elements = 0;
-  for (const Piece& block : reduce.held_by(rank)) {
-    if (block.owner != rank) elements += block.elements.size();
+  for (const Piece& block : blocks)
+    elements += block.elements.size();
+  return elements;
+}
+
+}  // namespace
+
+std::int64_t running_sum_elements(const Reduce& reduce, int rank) {
+  const std::int64_t open = reduce.open_between_passes ? 1 : 0;
+  if (reduce.returns_sums()) return open * reduce.table.shard_size(rank % reduce.members());
+  const std::vector<Piece>& held = reduce.held_by(rank);
+  if (reduce.algorithm == CollectiveAlgorithm::tree) return (1 + open) * elements_of(held);
+  std::int64_t elements = open * elements_of(held);
+  for (const Piece& block : held) {
+    if (block.owner != rank % reduce.members()) elements += block.elements.size();
   }
   return elements;
 }
@@ -88,10 +161,39 @@ std::array<std::int64_t, 2> reduce_staging(const Reduce& reduce, int rank) {
   return halves;
 }
 
-std::int64_t reduce_staging_bytes(const Reduce& reduce, int rank) {
+namespace {
+
+ReduceStaging tree_staging(const Reduce& reduce, int rank) {
+  const int ranks = reduce.world_size();
+  const TreePosition place = tree_position((rank - reduce.root + ranks) % ranks, ranks);
+  if (place.size == 1) return {};
+  ReduceStaging staging;
+  staging.gradients = (place.size - (place.parent < 0 ? 1 : 0)) * reduce.table.size;
+  for (int position = place.position; position < place.position + place.size; ++position)
+    staging.arriving += reduce.table.shard_size((reduce.root + position) % ranks % reduce.members());
+  return staging;
+}
+
+}  // namespace
+
+ReduceStaging staging_of(const Reduce& reduce, int rank) {
+  if (reduce.algorithm == CollectiveAlgorithm::tree) return tree_staging(reduce, rank);
   const auto [even, odd] = reduce_staging(reduce, rank);
-  const auto peers = static_cast<std::int64_t>(reduce.table.intervals.size()) - 1;
-  return static_cast<std::int64_t>(size_of(reduce.wire)) * peers * (even + odd);
+  const bool returns = reduce.returns_sums();
+  const bool open = reduce.open_between_runs || reduce.open_between_passes;
+  const bool open_is_kept = !returns && reduce.open_between_passes;
+  const int arriving = int{reduce.runs.size() > 1 || (returns && reduce.passes > 1)} +
+                       int{reduce.open_between_runs || (returns && reduce.open_between_passes)};
+  const int passing = int{returns && reduce.wire == DType::bfloat16} + int{open && !open_is_kept};
+  ReduceStaging staging;
+  staging.gradients = (reduce.runs[reduce.run_of(rank)].size - 1) * (even + odd);
+  staging.arriving = arriving * (even + odd);
+  staging.passing = passing * elements_of(reduce.held_by(rank));
+  return staging;
+}
+
+std::int64_t reduce_staging_bytes(const Reduce& reduce, int rank) {
+  return staging_of(reduce, rank).bytes(reduce.wire);
 }
 
 }  // namespace matrixfsdp

@@ -24,9 +24,4 @@ std::vector<Piece> deal(const SegmentTable& table, const std::vector<std::int64_
 /// can be. They sum to table.size.
 std::vector<std::int64_t> relay_shares(const SegmentTable& table);
 
-/// How many elements each rank sums by an algorithm of reduce. They sum to table.size. Throws ContractError as
-/// prepare_reduce.
-std::vector<std::int64_t> sum_shares(CollectiveAlgorithm algorithm, const SegmentTable& table, std::int64_t passes,
-                                     DType wire = DType::float32);
-
 }  // namespace matrixfsdp::detail

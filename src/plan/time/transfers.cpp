@@ -51,7 +51,7 @@ double Transfers::unshard(const SegmentTable& table, double element_bytes,
 
 double Transfers::reduce(const SegmentTable& table, double element_bytes, std::int64_t passes) {
   return once({any_reduce, table.size, fullest(table), element_bytes, passes}, [&](const CollectiveProfile& profile) {
-    return choose_reduce(table, topology_, profile, passes).seconds / static_cast<double>(passes);
+    return choose_reduce(table, topology_, profile, {passes}).seconds / static_cast<double>(passes);
   });
 }
 
