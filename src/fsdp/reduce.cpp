@@ -100,11 +100,10 @@ void ShardedModel::Implementation::reduce(std::size_t index) {
         slice(unit.gradient_shard, 0, static_cast<std::int64_t>(unit.gradient_shard.size()));
     const std::size_t turn = static_cast<std::size_t>(reduces_issued++) % shared_sums.size();
     const Tensor<float>& sums = unit.running_sums.size() > 0 ? unit.running_sums : shared_sums[turn];
-    unit.reducing =
-        matrixfsdp::reduce(communicator, unit.reduce, {accumulate_locally ? 0 : pass, last},
-                           gradient_to_send(unit, turn),
-                           slice(sums, 0, running_sum_elements(unit.reduce, communicator.rank())),
-                           plan.replicated ? own_chunk(unit) : whole, {"reduce", unit.name, "backward"});
+    unit.reducing = matrixfsdp::reduce(communicator, unit.reduce, {accumulate_locally ? 0 : pass, last},
+                                       gradient_to_send(unit, turn),
+                                       slice(sums, 0, running_sum_elements(unit.reduce, communicator.rank())),
+                                       plan.replicated ? own_chunk(unit) : whole, {"reduce", unit.name, "backward"});
     reducing.push_back(index);
     if (options.reduces_in_flight == 0) retire_oldest_reduce();
   }

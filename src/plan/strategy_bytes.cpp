@@ -78,15 +78,13 @@ void add_reduce(const Plan& plan, const StrategyCostOptions& options, const std:
   for (std::size_t u = 0; u < plan.units.size(); ++u) {
     const auto wire = static_cast<std::int64_t>(size_of(policies[u].reduce_dtype));
     const UnitAlgorithms algorithms = algorithms_of(options, u);
-    const Reduce reduce =
-        prepare_reduce(plan, u, sender.topology(), {passes, policies[u].reduce_dtype, options.memory.sum_group},
-                       algorithms.reduce);
+    const Reduce reduce = prepare_reduce(
+        plan, u, sender.topology(), {passes, policies[u].reduce_dtype, options.memory.sum_group}, algorithms.reduce);
     for (std::int64_t pass = 0; pass < passes; ++pass) {
       const std::vector<TransferCounts> counts = reduce_counts(reduce, sender.topology(), pass);
       for (int rank = 0; rank < sender.ranks(); ++rank) {
         const std::int64_t gradients = gradients_sent(reduce, rank);
-        sender.add(rank, wire * gradients +
-                             element_bytes * (counts[static_cast<std::size_t>(rank)].sent - gradients));
+        sender.add(rank, wire * gradients + element_bytes * (counts[static_cast<std::size_t>(rank)].sent - gradients));
       }
     }
     if (plan.replicated) sender.gather(algorithms.unshard, reduce.table, element_bytes);

@@ -110,7 +110,7 @@ TEST(NcclWire, gathers_are_rounded_and_stay_in_their_group) {
 
 /// The shard after all passes.
 Tensor<float> reduced(Communicator& communicator, const Reduce& prepared, const Group& group, std::int64_t passes) {
-  const Tensor<float> sums = nans(running_sum_elements(prepared, group.member));
+  const Tensor<float> sums = nans(running_sum_elements(prepared, world().rank()));
   const Tensor<float> shard = nans(prepared.table.shard_size(group.member));
   for (std::int64_t pass = 0; pass < passes; ++pass) {
     const std::int64_t micro_batch = pass * world().size() + world().rank();
@@ -119,7 +119,7 @@ Tensor<float> reduced(Communicator& communicator, const Reduce& prepared, const 
       for (std::size_t i = 0; i < gradient.size(); ++i)
         gradient(i) = wire_value_at(static_cast<std::uint64_t>(micro_batch), static_cast<std::int64_t>(i));
     }
-    reduce(communicator, prepared, {pass == 0, pass + 1 == passes}, gradient, sums, shard, label).wait();
+    reduce(communicator, prepared, {pass, pass + 1 == passes}, gradient, sums, shard, label).wait();
   }
   return shard;
 }
@@ -150,8 +150,8 @@ TEST(NcclWire, sums_are_the_fold_of_all_groups) {
       for (const DType wire : wires) {
         for (const auto& [table_name, table] : all_tables(members)) {
           for (const std::int64_t passes : {1, 3}) {
-            Reduce prepared = prepare_reduce(CollectiveAlgorithm::scatter, table, passes, wire);
-            prepared.replicas = world().size() / members;
+            const Reduce prepared = prepare_reduce(CollectiveAlgorithm::scatter, table,
+                                                   make_topology(world().size(), members), {passes, wire, 1});
             check_reduce(nccl, prepared, Group(members), passes,
                          fmt::format("{} in groups of {}, {}, {} passes", name_of(wire), members, table_name, passes));
           }

@@ -143,11 +143,10 @@ class Rounds {
     const Interval& elements = held()[index].elements;
     const FoldBlockOf<Gradient> block{half_of(index), stride_, buffer_ + elements.begin, member_, members_};
     // No group of the sum is open where a run begins (backend_of in segments.cpp).
-    const FoldSums sums{sums_[index], nullptr, sums_[index], nullptr, pass_.number * size_ + group_ * members_,
+    const FoldSums sums{sums_[index],     nullptr, sums_[index], nullptr, pass_.number * size_ + group_ * members_,
                         reduce_.sum_group};
-    operation_.add_kernel([block, sums, count = elements.size()](const ExecutionSpace& space) {
-      start_fold(space, block, sums, count);
-    });
+    operation_.add_kernel(
+        [block, sums, count = elements.size()](const ExecutionSpace& space) { start_fold(space, block, sums, count); });
   }
 
   /// From the last group to the owners of all groups.
