@@ -73,9 +73,10 @@ std::string save_checkpoint(Trainer& trainer, double loss) {
                                   {"final_factor", schedule.final_factor},
                                   {"decay_share", schedule.decay_share}}
                        .dump();
-  nlohmann::json configuration = to_json(options);
-  configuration["loss"] = loss;
+  const nlohmann::json configuration = to_json(options);
   state.configuration = configuration.dump();
+  state.sum_group = configuration.value("sum_group", std::int64_t{1});
+  state.loss = loss;
   io::SaveOptions save;
   save.keep_last = static_cast<int>(options.keep_last);
   return io::save_checkpoint(options.checkpoint_folder, trainer.replica().model, *trainer.replica().optimizer, state,

@@ -6,9 +6,9 @@
 #include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/core/log.hpp>
 #include <matrixfsdp/core/random.hpp>
+#include <matrixfsdp/schema/folders.hpp>
 
 #include "io/checkpoint/agree.hpp"
-#include "io/checkpoint/folders.hpp"
 #include "io/checkpoint/open.hpp"
 
 namespace matrixfsdp::io {

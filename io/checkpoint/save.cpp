@@ -1,52 +1,33 @@
-#include <filesystem>
 #include <span>
-#include <system_error>
 
 #include <fmt/format.h>
 
 #include <matrixfsdp/checkpoint/checkpoint.hpp>
 #include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/core/random.hpp>
+#include <matrixfsdp/schema/folders.hpp>
+#include <matrixfsdp/schema/index_file.hpp>
 #include <matrixfsdp/schema/tensor_file.hpp>
 
 #include "io/checkpoint/agree.hpp"
-#include "io/checkpoint/folders.hpp"
 #include "io/checkpoint/local_tensors.hpp"
 
 namespace matrixfsdp::io {
 namespace {
 
-/// The folder that is being filled; rank 0 removes it again unless it was published.
-class Unpublished {
- public:
-  Unpublished(std::string path, bool owner) : path_(std::move(path)), owner_(owner) {}
-  ~Unpublished() {
-    std::error_code ignored;  // the next save tries again
-    if (owner_) std::filesystem::remove_all(path_, ignored);
-  }
-  Unpublished(const Unpublished&) = delete;
-  Unpublished& operator=(const Unpublished&) = delete;
-
-  [[nodiscard]] const std::string& path() const { return path_; }
-  void published() { owner_ = false; }
-
- private:
-  std::string path_;
-  bool owner_;
-};
-
 class RankFile {
  public:
   RankFile(const std::string& folder, int rank)
-      : folder_(folder), name_(fmt::format("rank_{:05}.h5", rank)), writer_(folder + "/" + name_) {}
+      : folder_(folder), name_(rank_file_name(rank)), writer_(folder + "/" + name_) {}
 
-  void write(const ParameterSpec& spec, const std::string& what, std::int64_t segment, Interval elements,
-             std::span<const float> values) {
-    const TensorInfo info{DType::float32, spec.shape, elements};
-    const std::string dataset = dataset_path(spec.name, what, segment);
+  void write(const LocalTensor& tensor) {
+    const ParameterSpec& spec = *tensor.spec;
+    const std::span<const float> values(tensor.values.data(), tensor.values.size());
+    const TensorInfo info{DType::float32, spec.shape, tensor.elements, tensor.optimizer};
+    const std::string dataset = dataset_path(spec.name, tensor.what, tensor.segment);
     const std::uint64_t checksum = writer_.write(dataset, info, std::as_bytes(values));
-    part_.segments.push_back({spec.name, what, name_, dataset, elements, info.dtype,
-                              static_cast<std::int64_t>(values.size_bytes()), checksum});
+    part_.segments.push_back({spec.name, tensor.what, name_, dataset, tensor.elements, info.dtype,
+                              static_cast<std::int64_t>(values.size_bytes()), checksum, tensor.optimizer});
   }
 
   ManifestPart finish() {
@@ -81,12 +62,10 @@ ManifestPart write_rank(const std::string& folder, const ShardedModel& model, Op
   const auto empty = rank == 0 ? parameters_without_elements(model.spec()) : std::vector<const ParameterSpec*>();
   if (tensors.empty() && empty.empty()) return {};
   RankFile file(folder, rank);
-  for (const LocalTensor& tensor : tensors) {
-    file.write(*tensor.spec, tensor.what, tensor.segment, tensor.elements,
-               {tensor.values.data(), tensor.values.size()});
-  }
+  for (const LocalTensor& tensor : tensors)
+    file.write(tensor);
   for (const ParameterSpec* spec : empty)
-    file.write(*spec, std::string(weight_name), -1, {}, {});
+    file.write({spec, std::string(weight_name), {}, -1, {}, {}});
   return file.finish();
 }
 
@@ -136,6 +115,7 @@ std::string save_checkpoint(const std::string& folder, const ShardedModel& model
         Manifest manifest{
             state, model.spec(), model.plan().planner, model.plan().world_size, model.plan().replicated, {}, {}};
         add_parts(manifest, parts);
+        manifest.files.insert(manifest.files.begin(), write_index_file(unpublished.path(), manifest));
         write_text_durably(fmt::format("{}/{}", unpublished.path(), manifest_name), to_text(manifest));
         publish(folder, temporary, state.step);
         unpublished.published();
