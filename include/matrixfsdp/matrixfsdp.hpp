@@ -3,6 +3,7 @@
 /// Everything that a training program needs: specification and plan, the sharded model, optimizers, the transformer,
 /// checkpoints and data. Include single headers instead where compile time matters.
 #include <matrixfsdp/checkpoint/checkpoint.hpp>
+#include <matrixfsdp/checkpoint/saver.hpp>
 #include <matrixfsdp/comm/mpi.hpp>
 #include <matrixfsdp/comm/session.hpp>
 #include <matrixfsdp/dataset/batches.hpp>

@@ -37,6 +37,7 @@ class Saving : public ::testing::Test {
     std::set<std::string> names;
     for (const auto& entry : fs::directory_iterator(folder.path()))
       names.insert(entry.path().filename().string());
+    names.erase(".lock");
     world().barrier({"after entries are listed", "", ""});
     return names;
   }
