@@ -54,9 +54,10 @@ io::TrainingState training_state(const Trainer& trainer, double loss) {
                                   {"final_factor", schedule.final_factor},
                                   {"decay_share", schedule.decay_share}}
                        .dump();
-  nlohmann::json configuration = to_json(options);
-  configuration["loss"] = loss;
+  const nlohmann::json configuration = to_json(options);
   state.configuration = configuration.dump();
+  state.sum_group = configuration.value("sum_group", std::int64_t{1});
+  state.loss = loss;
   return state;
 }
 

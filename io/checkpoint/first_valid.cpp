@@ -8,8 +8,8 @@
 #include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/core/log.hpp>
 #include <matrixfsdp/core/random.hpp>
+#include <matrixfsdp/schema/folders.hpp>
 
-#include "io/checkpoint/folders.hpp"
 #include "io/checkpoint/open.hpp"
 
 namespace matrixfsdp::io {

@@ -8,8 +8,7 @@
 #include <matrixfsdp/checkpoint/checkpoint.hpp>
 #include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/core/random.hpp>
-#include <matrixfsdp/schema/checksum.hpp>
-#include <matrixfsdp/schema/tensor_file.hpp>
+#include <matrixfsdp/schema/checkpoint_reader.hpp>
 
 #include "io/checkpoint/agree.hpp"
 #include "io/checkpoint/first_valid.hpp"
@@ -44,32 +43,17 @@ std::vector<Transfer> transfers(const StoredTensors& stored, const std::vector<L
   return list;
 }
 
-/// The file itself must say what the manifest says.
-void check_attributes(const StoredSegment& segment, const ParameterSpec& spec, const TensorInfo& info) {
-  if (info.dtype != segment.dtype || info.global_shape != spec.shape || info.elements != segment.elements) {
-    throw IoError(fmt::format(
-        "'{}', dataset '{}': {} elements [{}, {}) of {}; the manifest says {} elements [{}, {}) of {}", segment.file,
-        segment.dataset, name_of(info.dtype), info.elements.begin, info.elements.end, to_string(info.global_shape),
-        name_of(segment.dtype), segment.elements.begin, segment.elements.end, to_string(spec.shape)));
-  }
-}
-
 class Filling {
  public:
   explicit Filling(const std::vector<LocalTensor>& tensors) : tensors_(tensors), filled_(tensors.size(), 0) {}
 
   void read(const TensorFileReader& reader, const Transfer& transfer) {
     const StoredSegment& segment = *transfer.segment;
-    check_attributes(segment, *tensors_[transfer.tensors.front()].spec, reader.info(segment.dataset));
-    const std::uint64_t checksum =
-        reader.read(segment.dataset, [&](std::int64_t first, std::span<const std::byte> values) {
-          for (const std::size_t t : transfer.tensors)
-            copy(segment.elements.begin + first, values, t);
-        });
-    if (checksum != segment.checksum) {
-      throw IoError(fmt::format("'{}', dataset '{}': checksum {}; the manifest says {}", segment.file, segment.dataset,
-                                checksum_text(checksum), checksum_text(segment.checksum)));
-    }
+    read_segment(reader, segment, tensors_[transfer.tensors.front()].spec->shape,
+                 [&](std::int64_t first, std::span<const std::byte> values) {
+                   for (const std::size_t t : transfer.tensors)
+                     copy(segment.elements.begin + first, values, t);
+                 });
   }
 
   void finish() const {

@@ -16,6 +16,7 @@ struct LocalTensor {
   Interval elements;
   std::int64_t segment = -1;  ///< which of the parameter's segments in the plan; -1: the whole parameter
   TensorView<float> values;
+  std::string optimizer;  ///< that keeps the state; empty for weights
 };
 
 /// Weights of all resident segments, then optimizer state. Parameters without elements have none. Throws ContractError

@@ -1,7 +1,10 @@
 #include "io/checkpoint/match.hpp"
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <string>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -35,13 +38,6 @@ std::string shown(const std::set<std::string_view>& states) {
 }
 
 }  // namespace
-
-StoredTensors stored_tensors(const Manifest& manifest) {
-  StoredTensors tensors;
-  for (const StoredSegment& segment : manifest.segments)
-    tensors[{segment.parameter, segment.what}].push_back(&segment);
-  return tensors;
-}
 
 void match_model(const ModelSpec& stored, const ModelSpec& model) {
   const auto theirs = shapes_of(stored);

@@ -2,8 +2,7 @@
 
 #include <span>
 
-#include <fmt/format.h>
-
+#include <matrixfsdp/schema/folders.hpp>
 #include <matrixfsdp/schema/tensor_file.hpp>
 
 #include "io/checkpoint/job.hpp"
@@ -14,15 +13,15 @@ namespace {
 class RankFile {
  public:
   RankFile(const std::string& folder, int rank)
-      : folder_(folder), name_(fmt::format("rank_{:05}.h5", rank)), writer_(folder + "/" + name_) {}
+      : folder_(folder), name_(rank_file_name(rank)), writer_(folder + "/" + name_) {}
 
   void write(const LocalTensor& tensor, std::span<const float> values) {
     const ParameterSpec& spec = *tensor.spec;
-    const TensorInfo info{DType::float32, spec.shape, tensor.elements};
+    const TensorInfo info{DType::float32, spec.shape, tensor.elements, tensor.optimizer};
     const std::string dataset = dataset_path(spec.name, tensor.what, tensor.segment);
     const std::uint64_t checksum = writer_.write(dataset, info, std::as_bytes(values));
     part_.segments.push_back({spec.name, tensor.what, name_, dataset, tensor.elements, info.dtype,
-                              static_cast<std::int64_t>(values.size_bytes()), checksum});
+                              static_cast<std::int64_t>(values.size_bytes()), checksum, tensor.optimizer});
   }
 
   ManifestPart finish() {
@@ -42,7 +41,8 @@ class RankFile {
 void add_parameters_without_elements(const ModelSpec& model, std::vector<LocalTensor>& tensors) {
   for (const UnitSpec& unit : model.units) {
     for (const ParameterSpec& parameter : unit.parameters) {
-      if (element_count(parameter.shape) == 0) tensors.push_back({&parameter, std::string(weight_name), {}, -1, {}});
+      if (element_count(parameter.shape) == 0)
+        tensors.push_back({&parameter, std::string(weight_name), {}, -1, {}, {}});
     }
   }
 }

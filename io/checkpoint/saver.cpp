@@ -1,7 +1,5 @@
 #include <algorithm>
-#include <filesystem>
 #include <span>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -10,10 +8,11 @@
 #include <matrixfsdp/checkpoint/saver.hpp>
 #include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/core/random.hpp>
+#include <matrixfsdp/schema/folders.hpp>
+#include <matrixfsdp/schema/index_file.hpp>
 
 #include "io/checkpoint/agree.hpp"
 #include "io/checkpoint/folder_lock.hpp"
-#include "io/checkpoint/folders.hpp"
 #include "io/checkpoint/job.hpp"
 #include "io/checkpoint/rank_file.hpp"
 
@@ -24,25 +23,6 @@ using Clock = std::chrono::steady_clock;
 
 /// Of ranks that have not failed, for what they are writing when another has.
 constexpr std::chrono::seconds grace{5};
-
-/// The folder that is being filled; rank 0 removes it again unless it was published.
-class Unpublished {
- public:
-  Unpublished(std::string path, bool owner) : path_(std::move(path)), owner_(owner) {}
-  ~Unpublished() {
-    std::error_code ignored;  // the next save tries again
-    if (owner_) std::filesystem::remove_all(path_, ignored);
-  }
-  Unpublished(const Unpublished&) = delete;
-  Unpublished& operator=(const Unpublished&) = delete;
-
-  [[nodiscard]] const std::string& path() const { return path_; }
-  void published() { owner_ = false; }
-
- private:
-  std::string path_;
-  bool owner_;
-};
 
 void raise(const std::optional<Failure>& failure) {
   if (failure) failure->raise();
@@ -69,7 +49,9 @@ struct Publication {
 
   void run() {
     add_parts(manifest, parts);
-    write_text_durably(fmt::format("{}/{}/{}", folder, temporary, manifest_name), to_text(manifest));
+    const std::string path = fmt::format("{}/{}", folder, temporary);
+    manifest.files.insert(manifest.files.begin(), write_index_file(path, manifest));
+    write_text_durably(fmt::format("{}/{}", path, manifest_name), to_text(manifest));
     publish(folder, temporary, manifest.state.step);
     prune(folder, manifest.state.step, keep_last);
   }

@@ -1,75 +1,18 @@
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <vector>
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/schema/checksum.hpp>
 #include <matrixfsdp/schema/files.hpp>
 
+#include "io/schema/descriptor.hpp"
+
 namespace matrixfsdp::io {
 namespace {
-
-[[noreturn]] void fail(const std::string& path, const char* operation) {
-  throw IoError(fmt::format("'{}': {}: {}", path, operation, std::strerror(errno)));
-}
-
-/// An open file. close() is checked where bytes were written; the destructor is for the other ways out.
-class Descriptor {
- public:
-  Descriptor(const std::string& path, int flags) : path_(path), value_(::open(path.c_str(), flags | O_CLOEXEC, 0666)) {
-    if (value_ < 0) fail(path, "cannot be opened");
-  }
-  ~Descriptor() {
-    if (value_ >= 0) ::close(value_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-
-  [[nodiscard]] std::int64_t size() const {
-    struct stat status {};
-    if (::fstat(value_, &status) != 0) fail(path_, "cannot be examined");
-    if (!S_ISREG(status.st_mode)) throw IoError(fmt::format("'{}': is not a regular file", path_));
-    return status.st_size;
-  }
-
-  /// Up to `size` bytes; 0 at the end.
-  std::size_t read(void* bytes, std::size_t size) const {
-    for (;;) {
-      const ::ssize_t count = ::read(value_, bytes, size);
-      if (count >= 0) return static_cast<std::size_t>(count);
-      if (errno != EINTR) fail(path_, "cannot be read");
-    }
-  }
-
-  void write(std::string_view text) const {
-    while (!text.empty()) {
-      const ::ssize_t count = ::write(value_, text.data(), text.size());
-      if (count < 0 && errno != EINTR) fail(path_, "cannot be written");
-      if (count > 0) text.remove_prefix(static_cast<std::size_t>(count));
-    }
-  }
-
-  void flush() const {
-    if (::fsync(value_) != 0) fail(path_, "cannot be flushed to disk");
-  }
-
-  void close() {
-    const int result = ::close(value_);
-    value_ = -1;
-    if (result != 0) fail(path_, "cannot be closed");
-  }
-
- private:
-  std::string path_;
-  int value_;
-};
 
 std::string parent_of(const std::string& path) {
   const std::string parent = std::filesystem::path(path).parent_path().string();
@@ -103,9 +46,11 @@ void verify_file(const std::string& folder, const StoredFile& file) {
   }
 }
 
-std::string read_text(const std::string& path) {
+std::string read_text(const std::string& path, std::int64_t most_bytes) {
   const Descriptor file(path, O_RDONLY);
-  std::string text(static_cast<std::size_t>(file.size()), '\0');
+  const std::int64_t size = file.size();
+  if (size > most_bytes) throw IoError(fmt::format("'{}': {} bytes; expected at most {}", path, size, most_bytes));
+  std::string text(static_cast<std::size_t>(size), '\0');
   std::size_t done = 0;
   while (done < text.size()) {
     const std::size_t count = file.read(text.data() + done, text.size() - done);
@@ -121,7 +66,11 @@ void write_text_durably(const std::string& path, std::string_view text) {
   file.write(text);
   file.flush();
   file.close();
-  if (std::rename(temporary.c_str(), path.c_str()) != 0) fail(path, "cannot be put in place");
+  put_in_place(temporary, path);
+}
+
+void put_in_place(const std::string& temporary, const std::string& path) {
+  if (std::rename(temporary.c_str(), path.c_str()) != 0) throw_system_error(path, "cannot be put in place");
   flush_to_disk(parent_of(path));
 }
 

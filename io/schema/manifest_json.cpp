@@ -1,5 +1,6 @@
 #include "io/schema/manifest_json.hpp"
 
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -8,6 +9,36 @@
 #include <matrixfsdp/schema/checksum.hpp>
 
 namespace matrixfsdp::io {
+namespace {
+
+/// Follows the parser: no key twice in an object, no nesting so deep that what walks over values recursively runs out
+/// of stack, and no object that takes forever.
+class Structure {
+ public:
+  explicit Structure(std::string source) : source_(std::move(source)) {}
+
+  bool operator()(int depth, Json::parse_event_t event, const Json& parsed) {
+    if (depth > most_depth) throw IoError(fmt::format("'{}': nested more than {} deep", source_, most_depth));
+    if (event == Json::parse_event_t::object_start) keys_.emplace_back();
+    if (event == Json::parse_event_t::object_end) keys_.pop_back();
+    if (event == Json::parse_event_t::key && keys_.back().size() == most_keys) {
+      throw IoError(fmt::format("'{}': an object of more than {} fields", source_, most_keys));
+    }
+    if (event == Json::parse_event_t::key && !keys_.back().insert(parsed.get<std::string>()).second) {
+      throw IoError(fmt::format("'{}': field {} is there twice", source_, parsed.get<std::string>()));
+    }
+    return true;
+  }
+
+ private:
+  static constexpr int most_depth = 64;
+  static constexpr std::size_t most_keys = 1 << 16;  // an object that keeps its order looks each key up one by one
+
+  std::string source_;
+  std::vector<std::set<std::string>> keys_;  // of the objects that are open
+};
+
+}  // namespace
 
 Json to_json(const std::vector<StoredFile>& files) {
   Json array = Json::array();
@@ -27,6 +58,7 @@ Json to_json(const std::vector<StoredSegment>& segments) {
                      {"begin", segment.elements.begin},
                      {"end", segment.elements.end},
                      {"dtype", std::string(name_of(segment.dtype))},
+                     {"optimizer", segment.optimizer.empty() ? Json() : Json(segment.optimizer)},
                      {"bytes", segment.bytes},
                      {"checksum", checksum_text(segment.checksum)}});
   }
@@ -55,6 +87,7 @@ std::vector<StoredSegment> read_segments(Fields& fields) {
     stored.elements.begin = segment.integer("begin", 0);
     stored.elements.end = segment.integer("end", stored.elements.begin);
     stored.dtype = segment.choice("dtype", parse_dtype);
+    if (!segment.is_null("optimizer")) stored.optimizer = segment.text("optimizer");
     stored.bytes = segment.integer("bytes", 0);
     stored.checksum = segment.checksum("checksum");
     segment.finish();
@@ -73,8 +106,8 @@ std::string dump(const Json& value, int indent) {
 
 Json parse_json(const std::string& text, const std::string& source) {
   try {
-    return Json::parse(text);
-  } catch (const Json::parse_error& error) {
+    return Json::parse(text, Structure(source));
+  } catch (const Json::exception& error) {
     throw IoError(fmt::format("'{}': is not JSON: {}", source, error.what()));
   }
 }

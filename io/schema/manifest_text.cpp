@@ -12,7 +12,6 @@
 namespace matrixfsdp::io {
 namespace {
 
-constexpr std::string_view format_name = "matrixfsdp checkpoint";
 constexpr std::string_view checksum_field = "\"manifest_checksum\": \"";
 constexpr std::size_t digits = 16;
 
@@ -36,8 +35,10 @@ void verify_checksum(const std::string& text, std::uint64_t stored, const std::s
 Json to_json(const TrainingState& state) {
   return {{"step", state.step},
           {"optimizer_steps", state.optimizer_steps},
+          {"loss", state.loss ? Json(*state.loss) : Json()},
           {"random", {{"seed", state.seed}}},
           {"data", {{"next_step", state.data_step}}},
+          {"sum_group", state.sum_group},
           {"schedule", parse_json(state.schedule, "schedule")},
           {"configuration", parse_json(state.configuration, "configuration")}};
 }
@@ -47,12 +48,14 @@ TrainingState read_state(const Json& value, const std::string& source) {
   TrainingState state;
   state.step = fields.integer("step", 0);
   state.optimizer_steps = fields.integer("optimizer_steps", 0, state.step);
+  if (!fields.is_null("loss")) state.loss = fields.number("loss");
   Fields random(fields.object("random"), source, "training.random");
   state.seed = random.unsigned_integer("seed");
   random.finish();
   Fields data(fields.object("data"), source, "training.data");
   state.data_step = data.integer("next_step", 0);
   data.finish();
+  state.sum_group = fields.integer("sum_group", 1);
   state.schedule = fields.object("schedule").dump();
   state.configuration = fields.object("configuration").dump();
   fields.finish();
@@ -64,7 +67,7 @@ TrainingState read_state(const Json& value, const std::string& source) {
 std::string to_text(const Manifest& manifest) {
   validate(manifest, std::string(manifest_name));
   const Json value{
-      {"format", std::string(format_name)},
+      {"format", std::string(checkpoint_format)},
       {"format_version", format_version},
       {"manifest_checksum", std::string(digits, '0')},
       {"training", to_json(manifest.state)},
@@ -83,7 +86,7 @@ Manifest parse_manifest(const std::string& text, const std::string& source) {
   const Json value = parse_json(text, source);
   Fields fields(value, source, "");
   const std::string format = fields.text("format");
-  if (format != format_name) fields.fail("format", "\"" + format + "\"", fmt::format("\"{}\"", format_name));
+  if (format != checkpoint_format) fields.fail("format", "\"" + format + "\"", fmt::format("\"{}\"", checkpoint_format));
   const std::int64_t version = fields.integer("format_version");
   if (version != format_version) {
     fields.fail("format_version", std::to_string(version), fmt::format("{}, which this program reads", format_version));

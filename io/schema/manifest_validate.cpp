@@ -8,11 +8,12 @@
 
 #include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/schema/manifest.hpp>
+#include <matrixfsdp/schema/tensor_file.hpp>
 
 namespace matrixfsdp::io {
 namespace {
 
-using Tensors = std::map<std::pair<std::string_view, std::string_view>, std::vector<Interval>>;
+using Tensors = std::map<std::pair<std::string_view, std::string_view>, std::vector<const StoredSegment*>>;
 using Parameters = std::map<std::string_view, const ParameterSpec*>;
 
 class Validation {
@@ -44,6 +45,7 @@ class Validation {
       const auto value = nlohmann::json::parse(*text, nullptr, false);
       if (!value.is_object()) fail("{} '{}': expected a JSON object", name, *text);
     }
+    if (state.sum_group < 1) fail("sum group {}: expected 1 or more", state.sum_group);
     if (manifest_.world_size < 1) fail("world size {}: expected 1 or more", manifest_.world_size);
   }
 
@@ -95,10 +97,14 @@ class Validation {
     if (segment.what.empty() || segment.what.find('/') != std::string::npos) {
       fail("segment of '{}': holds '{}'; expected weight or the name of a state", segment.parameter, segment.what);
     }
+    if (segment.optimizer.empty() != (segment.what == weight_name)) {
+      fail("{} of '{}': optimizer '{}'; expected the name of one for a state, and none for a weight", segment.what,
+           segment.parameter, segment.optimizer);
+    }
     if (segment.what != weight_name && parameter.frozen) {
       fail("{} of '{}': the parameter is frozen; expected no optimizer state", segment.what, segment.parameter);
     }
-    tensors_[{segment.parameter, segment.what}].push_back(elements);
+    tensors_[{segment.parameter, segment.what}].push_back(&segment);
   }
 
   /// Segments of one tensor are listed from its first element to its last.
@@ -106,10 +112,11 @@ class Validation {
     for (const auto& [name, parameter] : parameters_) {
       if (!tensors_.contains({name, weight_name})) fail("weight of '{}': missing", name);
     }
-    for (const auto& [tensor, intervals] : tensors_) {
+    for (const auto& [tensor, segments] : tensors_) {
       const auto& [name, what] = tensor;
       std::int64_t next = 0;
-      for (const Interval elements : intervals) {
+      for (const StoredSegment* segment : segments) {
+        const Interval elements = segment->elements;
         if (elements.begin > next) fail("{} of '{}': elements [{}, {}) are missing", what, name, next, elements.begin);
         if (elements.begin < next) {
           fail("{} of '{}': elements [{}, {}) are stored twice or out of order", what, name, elements.begin,
@@ -119,8 +126,26 @@ class Validation {
       }
       const std::int64_t count = element_count(parameters_.at(name)->shape);
       if (next != count) fail("{} of '{}': elements [{}, {}) are missing", what, name, next, count);
-      if (count == 0 && intervals.size() != 1)
-        fail("{} of '{}': {} segments of no elements", what, name, intervals.size());
+      if (count == 0 && segments.size() != 1)
+        fail("{} of '{}': {} segments of no elements", what, name, segments.size());
+      check_likeness(segments);
+    }
+  }
+
+  /// Segments of one tensor differ in place only, and their datasets are named in order.
+  void check_likeness(const std::vector<const StoredSegment*>& segments) const {
+    const StoredSegment& first = *segments.front();
+    for (std::size_t k = 0; k < segments.size(); ++k) {
+      const StoredSegment& segment = *segments[k];
+      const std::string expected =
+          dataset_path(segment.parameter, segment.what, segments.size() == 1 ? -1 : static_cast<std::int64_t>(k));
+      if (segment.dataset != expected) {
+        fail("{} of '{}': dataset '{}'; expected '{}'", segment.what, segment.parameter, segment.dataset, expected);
+      }
+      if (segment.dtype != first.dtype || segment.optimizer != first.optimizer) {
+        fail("{} of '{}': segments of {} of '{}' and {} of '{}'; expected them alike", segment.what, segment.parameter,
+             name_of(first.dtype), first.optimizer, name_of(segment.dtype), segment.optimizer);
+      }
     }
   }
 

@@ -1,18 +1,14 @@
-#include <cerrno>
-#include <cstring>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/schema/checksum.hpp>
-#include <matrixfsdp/schema/files.hpp>
 #include <matrixfsdp/schema/tensor_file.hpp>
 
 #include "io/schema/attributes.hpp"
-#include "io/schema/hdf5.hpp"
+#include "io/schema/new_file.hpp"
 
 namespace matrixfsdp::io {
 namespace {
@@ -37,13 +33,6 @@ Handle make_properties(const Location& location) {
   return properties;
 }
 
-Handle make_link_properties(const Location& location) {
-  const char* operation = "cannot describe groups";
-  Handle properties = own(H5Pcreate(H5P_LINK_CREATE), H5Pclose, location, operation);
-  check(H5Pset_create_intermediate_group(properties.get(), 1), location, operation);
-  return properties;
-}
-
 }  // namespace
 
 std::string dataset_path(const std::string& parameter, const std::string& what, std::int64_t segment) {
@@ -54,29 +43,19 @@ std::string dataset_path(const std::string& parameter, const std::string& what, 
 }
 
 struct TensorFileWriter::Implementation {
-  std::string path;
-  Handle file;
-  bool failed = false;
+  explicit Implementation(std::string path) : file(std::move(path)) {}
+
+  NewFile file;
 };
 
-TensorFileWriter::TensorFileWriter(std::string path) : implementation_(std::make_unique<Implementation>()) {
-  implementation_->path = std::move(path);
-  const QuietErrors quiet;
-  const Location location{implementation_->path, {}};
-  // By us first: a file that HDF5 cannot create leaves objects behind that it stumbles over at exit.
-  create_file(location.path);
-  implementation_->file = own(H5Fcreate(location.path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, file_access(location).get()),
-                              H5Fclose, location, "cannot be created");
-}
+TensorFileWriter::TensorFileWriter(std::string path)
+    : implementation_(std::make_unique<Implementation>(std::move(path))) {}
 
-TensorFileWriter::~TensorFileWriter() {
-  const QuietErrors quiet;
-  abandon(implementation_->file);
-}
+TensorFileWriter::~TensorFileWriter() = default;
 
 std::uint64_t TensorFileWriter::write(const std::string& dataset, const TensorInfo& info,
                                       std::span<const std::byte> values) {
-  const Location location{implementation_->path, dataset};
+  const Location location{implementation_->file.path(), dataset};
   const std::int64_t elements = element_count(info.global_shape);
   if (info.elements.begin < 0 || info.elements.end < info.elements.begin || info.elements.end > elements) {
     throw ContractError(fmt::format("dataset '{}': elements [{}, {}): expected an interval of the {} elements of {}",
@@ -88,37 +67,26 @@ std::uint64_t TensorFileWriter::write(const std::string& dataset, const TensorIn
     throw ContractError(fmt::format("dataset '{}': {} bytes for {} elements of {}", dataset, values.size(),
                                     info.elements.size(), name_of(info.dtype)));
   }
-  if (implementation_->failed) throw IoError(fmt::format("'{}': an earlier write failed", location.path));
-  implementation_->failed = true;  // until everything below has succeeded
-  const QuietErrors quiet;
-  const Handle type = element_type(info.dtype, location);
-  const Handle space = make_space(info, location);
-  Handle data = own(H5Dcreate2(implementation_->file.get(), dataset.c_str(), type.get(), space.get(),
-                               make_link_properties(location).get(), make_properties(location).get(), H5P_DEFAULT),
-                    H5Dclose, location, "cannot be created");
-  if (!values.empty()) {
-    check(H5Dwrite(data.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), location,
-          "cannot be written");
-  }
-  const std::uint64_t checksum = checksum_of(values);
-  write_attributes(data.get(), info, checksum, location);
-  if (!data.close()) throw_hdf5(location, "cannot be closed");
-  implementation_->failed = false;
+  std::uint64_t checksum = 0;
+  implementation_->file.write([&] {
+    const Handle type = element_type(info.dtype, location);
+    const Handle space = make_space(info, location);
+    Handle data = own(H5Dcreate2(implementation_->file.get(), dataset.c_str(), type.get(), space.get(),
+                                 make_link_properties(location).get(), make_properties(location).get(), H5P_DEFAULT),
+                      H5Dclose, location, "cannot be created");
+    if (!values.empty()) {
+      check(H5Dwrite(data.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), location,
+            "cannot be written");
+    }
+    checksum = checksum_of(values);
+    write_attributes(data.get(), info, checksum, location);
+    if (!data.close()) throw_hdf5(location, "cannot be closed");
+  });
   return checksum;
 }
 
 void TensorFileWriter::close() {
-  const Location location{implementation_->path, {}};
-  if (implementation_->failed) throw IoError(fmt::format("'{}': an earlier write failed", location.path));
-  implementation_->failed = true;
-  const QuietErrors quiet;
-  check(H5Fflush(implementation_->file.get(), H5F_SCOPE_GLOBAL), location, "cannot be flushed");
-  // Some file systems tell of a failed write only now; when it closes, HDF5 must have nothing to lose.
-  if (::fsync(descriptor_of(implementation_->file, location)) != 0) {
-    throw IoError(fmt::format("'{}': cannot be flushed to disk: {}", location.path, std::strerror(errno)));
-  }
-  if (!implementation_->file.close()) throw_hdf5(location, "cannot be closed");
-  flush_to_disk(location.path);
+  implementation_->file.close();
 }
 
 }  // namespace matrixfsdp::io

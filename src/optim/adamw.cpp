@@ -112,8 +112,8 @@ const std::vector<ParameterView>& AdamW::views() const {
 std::vector<StateView> AdamW::state() {
   std::vector<StateView> state;
   for (std::size_t i = 0; i < implementation_->views.size(); ++i) {
-    state.push_back({i, "first_moment", implementation_->first_moment[i]});
-    state.push_back({i, "second_moment", implementation_->second_moment[i]});
+    state.push_back({i, "first_moment", implementation_->first_moment[i], "adamw"});
+    state.push_back({i, "second_moment", implementation_->second_moment[i], "adamw"});
   }
   return state;
 }

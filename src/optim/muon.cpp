@@ -116,7 +116,7 @@ const std::vector<ParameterView>& Muon::views() const {
 std::vector<StateView> Muon::state() {
   std::vector<StateView> state;
   for (std::size_t i = 0; i < implementation_->views.size(); ++i) {
-    state.push_back({i, "momentum", implementation_->momentum[i]});
+    state.push_back({i, "momentum", implementation_->momentum[i], "muon"});
   }
   return state;
 }

@@ -77,6 +77,17 @@ TEST_F(Damage, OfAFileIsFound) {
   expect_found(path, [](const std::string&) { return std::string(); }, {path, "0 bytes"});
 }
 
+// What other programs read is no worse guarded.
+TEST_F(Damage, OfTheIndexIsFound) {
+  const std::string path = folder / "step_00000002/checkpoint.h5";
+  expect_found(path,
+               [](std::string bytes) {
+                 bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 0x01);
+                 return bytes;
+               },
+               {path, "damaged"});
+}
+
 TEST_F(Damage, MissingFileIsNamed) {
   const std::string path = last_file();
   on_rank_zero(world(), [&] { fs::remove(path); });

@@ -98,12 +98,17 @@ TEST(Checkpoint, NextStepIsTheSame) {
 TEST(Checkpoint, TrainingStateComesBack) {
   const SharedFolder folder(world());
   CheckpointRun run(world(), plan_for(checkpoint_model(), world().size(), 0));
-  io::save_checkpoint(folder / "a", run.model, *run.optimizer, training_state(12));
+  io::TrainingState saved = training_state(12);
+  saved.sum_group = 2;
+  saved.loss = 0.1;
+  io::save_checkpoint(folder / "a", run.model, *run.optimizer, saved);
   const io::TrainingState state = io::load_checkpoint(folder / "a/step_00000012", run.model, *run.optimizer);
   EXPECT_EQ(state.step, 12);
   EXPECT_EQ(state.optimizer_steps, 11);
   EXPECT_EQ(state.seed, 0xfedcba9876543210ULL);
   EXPECT_EQ(state.data_step, 12);
+  EXPECT_EQ(state.sum_group, 2);
+  EXPECT_EQ(state.loss, 0.1);
   EXPECT_EQ(nlohmann::json::parse(state.schedule), nlohmann::json({{"kind", "cosine"}, {"total_steps", 40}}));
   EXPECT_EQ(nlohmann::json::parse(state.configuration), nlohmann::json({{"lr", 0.1}}));
 }
@@ -146,7 +151,7 @@ TEST(Checkpoint, ReplicatedAndShardedReadEachOther) {
   CheckpointRun replicated(world(), make_replicated_plan(checkpoint_model(), ranks));
   replicated.fill(1);
   io::save_checkpoint(folder / "replicated", replicated.model, *replicated.optimizer, training_state(1));
-  EXPECT_EQ(io::read_manifest(folder / "replicated/step_00000001").files.size(), 1U);
+  EXPECT_EQ(io::read_manifest(folder / "replicated/step_00000001").files.size(), 2U);  // and the index
   save_on(ranks, 0, folder / "sharded");
   EXPECT_EQ(assemble(folder / "replicated/step_00000001"), assemble(folder / "sharded/step_00000001"));
 
@@ -164,7 +169,7 @@ TEST(Checkpoint, SpareRanksHaveNoFile) {
   CheckpointRun run(world(), plan_for(model, world().size(), 0), model);
   run.fill(1);
   io::save_checkpoint(folder / "a", run.model, *run.optimizer, training_state(1));
-  EXPECT_EQ(io::read_manifest(folder / "a/step_00000001").files.size(), 1U);
+  EXPECT_EQ(io::read_manifest(folder / "a/step_00000001").files.size(), 2U);  // and the index
   run.fill(2);
   io::load_checkpoint(folder / "a/step_00000001", run.model, *run.optimizer);
   io::save_checkpoint(folder / "b", run.model, *run.optimizer, training_state(1));

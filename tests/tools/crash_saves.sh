@@ -80,6 +80,11 @@ end_at_point() {
   fi
 }
 end_at_random() {
+  local i
+  for ((i = 0; i < 400; ++i)); do
+    [[ -s "$folder/notes/pid.$((ranks - 1))" && $(cat "$folder"/notes/pid.* | wc -l) == "$ranks" ]] && break
+    sleep 0.02
+  done
   sleep "0.$((1 + RANDOM % 9))"
   if [[ $way == one ]]; then
     kill_ranks "$folder/notes/pid.$victim"

@@ -10,6 +10,7 @@
 #include <matrixfsdp/plan/plan.hpp>
 #include <matrixfsdp/schema/checksum.hpp>
 #include <matrixfsdp/schema/manifest.hpp>
+#include <matrixfsdp/schema/tensor_file.hpp>
 
 #include "support/small_models.hpp"
 #include "support/temporary_folder.hpp"
@@ -40,23 +41,25 @@ ModelSpec everything_model() {
 Manifest example() {
   Manifest manifest;
   manifest.state = {12, 11, 0xfedcba9876543210ULL, 12, R"({"kind":"cosine"})", R"({"lr":0.1,"nested":{"a":[1,2]}})"};
+  manifest.state.sum_group = 4;
+  manifest.state.loss = 1.0 / 3.0;
   manifest.model = everything_model();
   manifest.planner = "balanced";
   manifest.world_size = 3;
   manifest.files = {{"rank_00000.h5", 1000, 1}};
   const auto add = [&](const std::string& name, const std::string& what, std::int64_t k, Interval elements) {
-    const std::string dataset = "/" + name + "/" + what + "/" + std::to_string(k);
-    manifest.segments.push_back(
-        {name, what, "rank_00000.h5", dataset, elements, DType::float32, 4 * elements.size(), 7});
+    manifest.segments.push_back({name, what, "rank_00000.h5", dataset_path(name, what, k), elements, DType::float32,
+                                 4 * elements.size(), 7, what == "weight" ? "" : "muon"});
   };
   for (const UnitSpec& unit : manifest.model.units) {
     for (const ParameterSpec& spec : unit.parameters) {
       const std::int64_t count = element_count(spec.shape);
       const std::int64_t cut = spec.name == "table" ? 4096 : count;
-      add(spec.name, "weight", 0, {0, cut});
+      const std::int64_t first = cut < count ? 0 : -1;
+      add(spec.name, "weight", first, {0, cut});
       if (cut < count) add(spec.name, "weight", 1, {cut, count});
       if (spec.frozen || count == 0) continue;
-      add(spec.name, "momentum", 0, {0, cut});
+      add(spec.name, "momentum", first, {0, cut});
       if (cut < count) add(spec.name, "momentum", 1, {cut, count});
     }
   }
@@ -80,6 +83,8 @@ TEST(Manifest, ComesBackWhole) {
   EXPECT_EQ(after.state.optimizer_steps, 11);
   EXPECT_EQ(after.state.seed, 0xfedcba9876543210ULL);
   EXPECT_EQ(after.state.data_step, 12);
+  EXPECT_EQ(after.state.sum_group, 4);
+  EXPECT_EQ(after.state.loss, 1.0 / 3.0);
   EXPECT_EQ(nlohmann::json::parse(after.state.schedule), nlohmann::json::parse(before.state.schedule));
   EXPECT_EQ(nlohmann::json::parse(after.state.configuration), nlohmann::json::parse(before.state.configuration));
   EXPECT_EQ(after.planner, "balanced");
@@ -137,13 +142,29 @@ std::string error_of(const Change& change) {
   return message_of<IoError>([&] { parse_manifest(changed(change), "m.json"); });
 }
 
+// What a JSON library does with these is not what a reader of checkpoints may do.
+TEST(Manifest, TextThatIsJsonOnlyJustIsRefused) {
+  const std::string text = to_text(example());
+  const auto error = [&](const std::string& from, const std::string& to) {
+    std::string other = text;
+    other.replace(other.find(from), from.size(), to);
+    return message_of<IoError>([&] { parse_manifest(other, "m.json"); });
+  };
+  const std::string deep(100000, '[');
+  EXPECT_TRUE(mentions(error("\"planner\": \"balanced\"", "\"planner\": " + deep), {"m.json", "nested"}));
+  EXPECT_TRUE(mentions(error("\"planner\": ", "\"planner\": \"role\", \"planner\": "), {"m.json", "planner", "twice"}));
+  EXPECT_TRUE(mentions(error("\"lr\": 0.1", "\"lr\": 1e999"), {"m.json", "1e999"}));
+  EXPECT_TRUE(mentions(error("\"balanced\"", "\"\xff\""), {"m.json", "UTF-8"}));
+}
+
 TEST(Manifest, ReaderIsStrict) {
   using Json = nlohmann::ordered_json;
   EXPECT_EQ(to_text(parse_manifest(changed([](Json&) {}), "m")), to_text(example()));
   EXPECT_TRUE(mentions(error_of([](Json& m) { m["format"] = "other"; }), {"m.json", "format", "other", "matrixfsdp"}));
-  EXPECT_TRUE(mentions(error_of([](Json& m) { m["format_version"] = 2; }), {"format_version", "2", "expected 1"}));
+  EXPECT_TRUE(mentions(error_of([](Json& m) { m["format_version"] = 1; }), {"format_version", "1", "expected 2"}));
   EXPECT_TRUE(mentions(error_of([](Json& m) { m["extra"] = 1; }), {"extra", "unknown"}));
-  for (const char* key : {"step", "optimizer_steps", "random", "data", "schedule", "configuration"}) {  // CASES 57
+  for (const char* key :
+       {"step", "optimizer_steps", "loss", "random", "data", "sum_group", "schedule", "configuration"}) {  // CASES 57
     EXPECT_TRUE(
         mentions(error_of([&](Json& m) { m["training"].erase(key); }), {std::string("training.") + key, "missing"}));
   }
@@ -207,10 +228,22 @@ TEST(Manifest, SegmentsFitTheModelAndTheFiles) {
   EXPECT_TRUE(mentions(invalid([](Manifest& m) {
                          StoredSegment extra = segment(m, "scale", "weight");
                          extra.what = "momentum";
+                         extra.optimizer = "muon";
                          extra.dataset = "/new";
                          m.segments.push_back(extra);
                        }),
                        {"'scale'", "frozen"}));
+  EXPECT_TRUE(mentions(invalid([](Manifest& m) { segment(m, "norm", "weight").dataset = "/parameters/other"; }),
+                       {"weight of 'norm'", "'/parameters/other'", "expected '/parameters/norm'"}));
+  EXPECT_TRUE(mentions(invalid([](Manifest& m) { m.segments[1].dataset = "/parameters/table/segment.2"; }),
+                       {"weight of 'table'", "segment.2", "expected '/parameters/table/segment.1'"}));
+  EXPECT_TRUE(mentions(invalid([](Manifest& m) { segment(m, "norm", "momentum").optimizer = ""; }),
+                       {"momentum of 'norm'", "optimizer ''"}));
+  EXPECT_TRUE(mentions(invalid([](Manifest& m) { segment(m, "norm", "weight").optimizer = "muon"; }),
+                       {"weight of 'norm'", "optimizer 'muon'"}));
+  EXPECT_TRUE(mentions(invalid([](Manifest& m) { segment(m, "table", "momentum").optimizer = "adamw"; }),
+                       {"momentum of 'table'", "adamw", "muon", "alike"}));
+  EXPECT_TRUE(mentions(invalid([](Manifest& m) { m.state.sum_group = 0; }), {"sum group 0"}));
   EXPECT_TRUE(mentions(invalid([](Manifest& m) { m.state.configuration = "[]"; }), {"configuration", "JSON object"}));
   EXPECT_TRUE(mentions(invalid([](Manifest& m) { m.state.optimizer_steps = 13; }), {"13", "steps"}));
   EXPECT_TRUE(mentions(invalid([](Manifest& m) { m.model.tied[0].target = "nowhere"; }), {"model", "nowhere"}));

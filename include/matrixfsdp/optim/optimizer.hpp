@@ -16,6 +16,7 @@ struct StateView {
   std::size_t view = 0;      ///< index into the optimizer's views
   std::string name;          ///< "momentum"; AdamW: "first_moment", "second_moment"
   TensorView<float> values;  ///< one per element of the view
+  std::string optimizer;     ///< kind that keeps it: "muon", "adamw"
 };
 
 /// What is the same for all parameters of one step.

@@ -21,12 +21,15 @@ StoredFile describe_file(const std::string& folder, const std::string& name);
 /// Throws unless `folder/file.name` has that size (looked at first) and that content.
 void verify_file(const std::string& folder, const StoredFile& file);
 
-/// All of a (small) regular file.
-std::string read_text(const std::string& path);
+/// All of a regular file of at most `most_bytes`.
+std::string read_text(const std::string& path, std::int64_t most_bytes = std::int64_t{1} << 30);
 
 /// Replaces `path` or leaves it as it was: writes `path.tmp`, flushes it, renames it, flushes the folder. A failure may
 /// leave `path.tmp`.
 void write_text_durably(const std::string& path, std::string_view text);
+
+/// Renames a file that is on disk to `path`, which it replaces, and flushes the folder.
+void put_in_place(const std::string& temporary, const std::string& path);
 
 /// Creates a file that must not exist, and makes sure that the disk takes a block of it: 4096 zeros.
 void create_file(const std::string& path);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,7 +14,8 @@
 /// The manifest of a checkpoint: what it holds and where (io/FORMAT.md).
 namespace matrixfsdp::io {
 
-inline constexpr int format_version = 1;
+inline constexpr std::string_view checkpoint_format = "matrixfsdp checkpoint";
+inline constexpr int format_version = 2;
 inline constexpr std::string_view manifest_name = "manifest.json";
 /// StoredSegment::what of a parameter itself.
 inline constexpr std::string_view weight_name = "weight";
@@ -26,6 +28,8 @@ struct TrainingState {
   std::int64_t data_step = 0;        ///< of Batches: the next step's sequences are those of data_step
   std::string schedule = "{}";       ///< a JSON object: the learning-rate schedule
   std::string configuration = "{}";  ///< a JSON object: the program's own
+  std::int64_t sum_group = 1;        ///< consecutive micro-batches whose gradients are summed before the groups' sums
+  std::optional<double> loss = {};   ///< of the last step, where the program knows it
 };
 
 /// A dataset: elements [begin, end) of a parameter's weight or optimizer state.
@@ -38,6 +42,7 @@ struct StoredSegment {
   DType dtype = DType::float32;
   std::int64_t bytes = 0;
   std::uint64_t checksum = 0;
+  std::string optimizer = {};  ///< whose state it is ("muon", "adamw"); empty for weights
 };
 
 struct Manifest {
@@ -66,8 +71,9 @@ void add_parts(Manifest& manifest, const std::vector<ManifestPart>& parts);
 
 /// Throws IoError, naming the field, parameter or file (`source`: the manifest's path), unless: the model is valid;
 /// every segment belongs to a parameter of the model and a listed file, lies inside the parameter and has the bytes
-/// that follow; every element of every weight, and of every state that occurs, is stored exactly once; no frozen
-/// parameter has state; counts are not negative; schedule and configuration are JSON objects.
+/// that follow; every element of every weight, and of every state that occurs, is stored exactly once, in datasets with
+/// the names that dataset_path gives them; states name their optimizer, weights none; no frozen parameter has state;
+/// counts are not negative; schedule and configuration are JSON objects.
 void validate(const Manifest& manifest, const std::string& source);
 
 /// Text of manifest.json. Validates first, and throws IoError as validate does, and for a name that is not UTF-8.

@@ -19,6 +19,7 @@ struct TensorInfo {
   DType dtype = DType::float32;
   Shape global_shape;  ///< of the whole parameter
   Interval elements;
+  std::string optimizer = {};  ///< whose state it is; empty for weights
 
   [[nodiscard]] bool whole() const { return elements == Interval{0, element_count(global_shape)}; }
 };

@@ -1,5 +1,3 @@
-#include "io/checkpoint/folders.hpp"
-
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
@@ -15,6 +13,7 @@
 #include <matrixfsdp/core/log.hpp>
 #include <matrixfsdp/schema/checksum.hpp>
 #include <matrixfsdp/schema/files.hpp>
+#include <matrixfsdp/schema/folders.hpp>
 
 namespace matrixfsdp::io {
 namespace {
@@ -24,6 +23,18 @@ namespace fs = std::filesystem;
 constexpr std::string_view step_prefix = "step_";
 constexpr std::string_view temporary_prefix = ".saving-";  // then step_N, a minus sign and 16 hexadecimal digits
 constexpr std::string_view latest_file = "latest";
+
+constexpr std::string_view rank_prefix = "rank_";
+constexpr std::string_view rank_suffix = ".h5";
+
+/// A number of 0 or more, and nothing else.
+template <class Integer>
+std::optional<Integer> parse_number(std::string_view digits) {
+  Integer value = -1;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (error != std::errc() || end != digits.data() + digits.size() || value < 0) return std::nullopt;
+  return value;
+}
 
 std::string new_temporary_name(std::int64_t step) {
   std::random_device device;
@@ -71,11 +82,20 @@ std::string step_name(std::int64_t step) {
 
 std::optional<std::int64_t> parse_step_name(std::string_view name) {
   if (!name.starts_with(step_prefix)) return std::nullopt;
-  const std::string_view digits = name.substr(step_prefix.size());
-  std::int64_t step = -1;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), step);
-  if (error != std::errc() || end != digits.data() + digits.size() || step < 0) return std::nullopt;
-  return step_name(step) == name ? std::optional(step) : std::nullopt;
+  const auto step = parse_number<std::int64_t>(name.substr(step_prefix.size()));
+  return step && step_name(*step) == name ? step : std::nullopt;
+}
+
+std::string rank_file_name(int rank) {
+  return fmt::format("{}{:05}{}", rank_prefix, rank, rank_suffix);
+}
+
+std::optional<int> parse_rank_file_name(std::string_view name) {
+  if (!name.starts_with(rank_prefix) || !name.ends_with(rank_suffix)) return std::nullopt;
+  const std::string_view digits =
+      name.substr(rank_prefix.size(), name.size() - rank_prefix.size() - rank_suffix.size());
+  const auto rank = parse_number<int>(digits);
+  return rank && rank_file_name(*rank) == name ? rank : std::nullopt;
 }
 
 std::vector<std::int64_t> list_steps(const std::string& folder) {
@@ -117,6 +137,13 @@ std::string make_temporary_folder(const std::string& folder, std::int64_t step) 
     throw IoError(fmt::format("'{}/{}': exists already; expected a new name", folder, name));
   }
   return name;
+}
+
+Unpublished::Unpublished(std::string path, bool owner) : path_(std::move(path)), owner_(owner) {}
+
+Unpublished::~Unpublished() {
+  std::error_code ignored;  // the next save tries again
+  if (owner_) fs::remove_all(path_, ignored);
 }
 
 void remove_stale_folders(const std::string& folder) {

@@ -6,13 +6,18 @@
 #include <string_view>
 #include <vector>
 
-/// Names inside a folder of checkpoints. Only rank 0 calls these functions.
+/// Names inside a folder of checkpoints. Of a job, only rank 0 calls what looks at the disk or changes it.
 namespace matrixfsdp::io {
 
 /// "step_00000012".
 std::string step_name(std::int64_t step);
 /// Inverse; nothing for any other name.
 std::optional<std::int64_t> parse_step_name(std::string_view name);
+
+/// Name of the file of a rank's tensors: "rank_00002.h5".
+std::string rank_file_name(int rank);
+/// Inverse; nothing for any other name.
+std::optional<int> parse_rank_file_name(std::string_view name);
 
 /// Steps of which the folder holds a checkpoint, valid or not, ascending.
 std::vector<std::int64_t> list_steps(const std::string& folder);
@@ -23,6 +28,22 @@ std::vector<std::string> steps_to_try(const std::string& folder);
 
 /// Creates the folder if need be, and in it a temporary folder with a name that no other save has. Returns its name.
 std::string make_temporary_folder(const std::string& folder, std::int64_t step);
+
+/// A temporary folder that is being filled; its owner (rank 0) removes it again unless it was published.
+class Unpublished {
+ public:
+  Unpublished(std::string path, bool owner);
+  ~Unpublished();
+  Unpublished(const Unpublished&) = delete;
+  Unpublished& operator=(const Unpublished&) = delete;
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+  void published() { owner_ = false; }
+
+ private:
+  std::string path_;
+  bool owner_;
+};
 
 /// Removes temporary folders that interrupted saves have left, and nothing else. Failures are logged.
 void remove_stale_folders(const std::string& folder);
