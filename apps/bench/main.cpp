@@ -5,6 +5,7 @@
 #include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/linalg/blas.hpp>
 
+#include "apps/bench/checkpoint.hpp"
 #include "apps/bench/collectives.hpp"
 #include "apps/bench/overlap.hpp"
 #include "apps/bench/train_step.hpp"
@@ -94,6 +95,24 @@ int main(int argc, char** argv) {
     overlap->add_option("--rounds", overlap_options.rounds)->check(CLI::PositiveNumber)->capture_default_str();
     overlap->add_flag("--json", overlap_options.json);
 
+    bench::CheckpointOptions checkpoint_options;
+    CLI::App* checkpoint = app.add_subcommand(
+        "checkpoint",
+        "Saves and loads of weights and optimizer state. ratio: bandwidth of a synchronous save over that of a plain "
+        "write and fsync of the same bytes by every rank; seconds for which a save beside training stops it, over "
+        "those of one memcpy of the same bytes, with the next update at once (all must be copied), and --compute-ms "
+        "after the start; seconds of a load over those of the plain write.");
+    checkpoint->add_option("--bytes", checkpoint_options.bytes, "Of each rank")
+        ->transform(CLI::AsSizeValue(false))
+        ->capture_default_str();
+    checkpoint->add_option("--compute-ms", checkpoint_options.compute_milliseconds)
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str();
+    checkpoint->add_option("--folder", checkpoint_options.folder, "Where a folder is made, and removed")
+        ->capture_default_str();
+    checkpoint->add_option("--rounds", checkpoint_options.rounds)->check(CLI::PositiveNumber)->capture_default_str();
+    checkpoint->add_flag("--json", checkpoint_options.json);
+
     std::string text;
     std::string error;
     try {
@@ -115,6 +134,7 @@ int main(int argc, char** argv) {
     }
     linalg::set_threads(options.threads);
     if (collectives->parsed()) return bench::collectives(session, collectives_options);
+    if (checkpoint->parsed()) return bench::checkpoint(session, checkpoint_options);
     if (overlap->parsed()) return bench::overlap(session, overlap_options);
     return bench::train_step(session, options);
   });

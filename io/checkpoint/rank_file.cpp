@@ -1,7 +1,12 @@
 #include "io/checkpoint/rank_file.hpp"
 
+#include <cstdint>
 #include <span>
 
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/schema/folders.hpp>
 #include <matrixfsdp/schema/tensor_file.hpp>
 
@@ -47,6 +52,19 @@ void add_parameters_without_elements(const ModelSpec& model, std::vector<LocalTe
   }
 }
 
+/// Before HDF5 meets it: no file of a process may be larger than RLIMIT_FSIZE, not even one in memory, so that HDF5
+/// could not get rid of what it has failed to write, and would crash at exit.
+void check_size_limit(const std::string& path, const std::vector<LocalTensor>& tensors) {
+  constexpr std::uint64_t description = 4096;  // of a dataset, more than it takes
+  std::uint64_t bytes = description;
+  for (const LocalTensor& tensor : tensors)
+    bytes += description + tensor.values.size() * sizeof(float);
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur) return;
+  throw IoError(fmt::format("'{}': File too large: up to {} bytes; this process may write {} (ulimit -f)", path, bytes,
+                            limit.rlim_cur));
+}
+
 }  // namespace
 
 std::vector<LocalTensor> tensors_to_save(const ShardedModel& model, Optimizer& optimizer) {
@@ -62,6 +80,7 @@ ManifestPart write_rank_file(const std::string& folder, int rank, Snapshot& snap
                              const std::atomic<bool>& cancelled) {
   const auto& tensors = snapshot.tensors();
   if (tensors.empty()) return {};
+  check_size_limit(folder + "/" + rank_file_name(rank), tensors);
   RankFile file(folder, rank);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (cancelled) throw Job::Cancelled();

@@ -1,5 +1,5 @@
-// Preloaded into a program: ends it, or stops it so that others can end it, where its N-th call of a kind on a file of a
-// checkpoint says that a save has come so far. Driven by tests/tools/crash_saves.sh:
+// Preloaded into a program: ends it, or stops it so that others can end it, where its N-th call of a kind on a file of
+// a checkpoint says that a save has come so far. Driven by tests/tools/crash_saves.sh:
 //   SAVE_POINT       before-file, mid-write, after-data, manifest-written, manifest-named, before-rename, after-rename,
 //                    after-exchange, before-latest, before-prune, mid-prune; none: nothing happens
 //   SAVE_POINT_N     at the N-th such call
