@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 
 #include <matrixfsdp/core/error.hpp>
-#include <matrixfsdp/schema/checksum.hpp>
 #include <matrixfsdp/schema/index_file.hpp>
 #include <matrixfsdp/schema/safetensors.hpp>
 
@@ -15,6 +14,7 @@
 #include "support/process_use.hpp"
 #include "support/stored_checkpoint.hpp"
 #include "support/temporary_folder.hpp"
+#include "support/with_checksum.hpp"
 
 /// Thousands of damaged files through the readers: errors of their own, nothing else; wrong data never. Deterministic.
 namespace matrixfsdp {
@@ -27,6 +27,7 @@ using testing::store_checkpoint;
 using testing::stored_tensor;
 using testing::stored_value;
 using testing::TemporaryFolder;
+using testing::with_checksum;
 
 constexpr std::int64_t allowed_growth = std::int64_t{64} << 20;
 
@@ -47,14 +48,6 @@ ModelSpec little_model() {
   model.units.push_back({"block", {testing::parameter("up", {6, 5}), test::frozen("scale", {4})}});
   model.tied.push_back({"head", "table"});
   return model;
-}
-
-std::string with_checksum(std::string text) {
-  const std::string field = "\"manifest_checksum\": \"";
-  const std::size_t at = text.find(field);
-  if (at == std::string::npos || at + field.size() + 16 > text.size()) return text;
-  text.replace(at + field.size(), 16, 16, '0');
-  return text.replace(at + field.size(), 16, io::checksum_text(io::checksum_of(std::as_bytes(std::span(text)))));
 }
 
 TEST(Mutations, OfSafetensorsHeaders) {
