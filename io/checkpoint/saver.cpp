@@ -110,7 +110,7 @@ struct CheckpointSaver::Implementation {
     auto started = std::make_unique<Save>(folder, temporary, communicator().rank() == 0);
     started->state = state;
     started->end = Clock::now() + options.deadline;
-    started->snapshot = std::make_shared<Snapshot>(tensors_to_save(model, optimizer), in_place);
+    started->snapshot = std::make_shared<Snapshot>(tensors_to_save(model, optimizer), in_place, copies);
     started->job =
         std::make_unique<Job>([path = started->unpublished.path(), rank = communicator().rank(),
                                snapshot = started->snapshot, part = started->part](const std::atomic<bool>& cancelled) {
@@ -178,6 +178,8 @@ struct CheckpointSaver::Implementation {
   }
 
   [[noreturn]] void abandon(const Failure& failure) {
+    // A thread that is left behind keeps its own.
+    if (save->job != nullptr && !save->job->done()) copies = std::make_shared<Snapshot::Copies>();
     save.reset();
     failure.raise();
   }
@@ -204,7 +206,8 @@ struct CheckpointSaver::Implementation {
   Optimizer& optimizer;
   SaveOptions options;
   std::unique_ptr<FolderLock> lock;  // rank 0's
-  std::unique_ptr<Save> save;        // while one is under way
+  std::shared_ptr<Snapshot::Copies> copies = std::make_shared<Snapshot::Copies>();
+  std::unique_ptr<Save> save;  // while one is under way
 };
 
 CheckpointSaver::CheckpointSaver(std::string folder, const ShardedModel& model, Optimizer& optimizer,

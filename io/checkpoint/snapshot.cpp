@@ -37,8 +37,13 @@ void Snapshot::copy(const LocalTensor& tensor, float* target) {
   if (tensor.values.size() > 0) std::memcpy(target, tensor.values.data(), tensor.values.size() * sizeof(float));
 }
 
-Snapshot::Snapshot(std::vector<LocalTensor> tensors, bool in_place)
-    : tensors_(std::move(tensors)), in_place_(in_place), entries_(tensors_.size()) {
+Snapshot::Snapshot(std::vector<LocalTensor> tensors, bool in_place, std::shared_ptr<Copies> copies)
+    : tensors_(std::move(tensors)),
+      in_place_(in_place),
+      copies_(std::move(copies)),
+      places_(tensors_.size(), Place::original) {
+  while (copies_->size() < tensors_.size())
+    copies_->emplace_back(nullptr, release);
   specs_.reserve(tensors_.size());
   for (LocalTensor& tensor : tensors_) {
     specs_.push_back(*tensor.spec);
@@ -50,47 +55,39 @@ std::span<const float> Snapshot::read(std::size_t index) {
   const LocalTensor& tensor = tensors_[index];
   const std::size_t size = tensor.values.size();
   if (in_place_) return {tensor.values.data(), size};
-  if (take_copy(index, Place::original)) return {current_.get(), size};
-  if (current_ == nullptr || current_elements_ < size) {  // before anybody waits for it, because it may fail
-    current_.reset();
-    current_ = make_buffer(size);
-    current_elements_ = size;
+  if (moved_values_ == nullptr) {  // before anybody waits for it, because it may fail
+    const auto largest = std::max_element(tensors_.begin(), tensors_.end(), [](const auto& a, const auto& b) {
+      return a.values.size() < b.values.size();
+    });
+    moved_values_ = make_buffer(largest->values.size());
   }
-  if (take_copy(index, Place::moving)) return {current_.get(), size};
-  copy(tensor, current_.get());
+  if (copied_or_moving(index)) return {(*copies_)[index].get(), size};
+  copy(tensor, moved_values_.get());
   const std::lock_guard lock(mutex_);
-  entries_[index].place = Place::elsewhere;
+  places_[index] = Place::read;
   moved_.notify_all();
-  return {current_.get(), size};
+  return {moved_values_.get(), size};
 }
 
-bool Snapshot::take_copy(std::size_t index, Place otherwise) {
+bool Snapshot::copied_or_moving(std::size_t index) {
   const std::lock_guard lock(mutex_);
-  Entry& entry = entries_[index];
-  if (entry.place == Place::original) {
-    entry.place = otherwise;
-    return false;
-  }
-  current_ = std::exchange(entry.copy, Buffer{nullptr, nullptr});
-  current_elements_ = tensors_[index].values.size();
-  return true;
+  if (places_[index] == Place::copied) return true;
+  places_[index] = Place::moving;
+  return false;
 }
 
 std::int64_t Snapshot::detach() {
   std::int64_t bytes = 0;
   std::unique_lock lock(mutex_);
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    Entry& entry = entries_[i];
-    if (entry.place != Place::original) continue;
-    entry.copy = make_buffer(tensors_[i].values.size());
-    copy(tensors_[i], entry.copy.get());
-    entry.place = Place::elsewhere;
+    if (places_[i] != Place::original) continue;
+    Buffer& target = (*copies_)[i];
+    if (target == nullptr) target = make_buffer(tensors_[i].values.size());
+    copy(tensors_[i], target.get());
+    places_[i] = Place::copied;
     bytes += static_cast<std::int64_t>(tensors_[i].values.size() * sizeof(float));
   }
-  moved_.wait(lock, [&] {
-    return std::none_of(entries_.begin(), entries_.end(),
-                        [](const Entry& entry) { return entry.place == Place::moving; });
-  });
+  moved_.wait(lock, [&] { return std::find(places_.begin(), places_.end(), Place::moving) == places_.end(); });
   return bytes;
 }
 

@@ -15,8 +15,13 @@ namespace matrixfsdp::io {
 /// changes them, it copies those that have not been read yet.
 class Snapshot {
  public:
+  /// Where copies lie, by index: kept from one save to the next of the same tensors, because memory that is touched for
+  /// the first time takes several times as long.
+  using Buffer = std::unique_ptr<float[], void (*)(float*)>;
+  using Copies = std::vector<Buffer>;
+
   /// `in_place`: the owner changes nothing until the writer has ended, so nothing is copied at all.
-  Snapshot(std::vector<LocalTensor> tensors, bool in_place);
+  Snapshot(std::vector<LocalTensor> tensors, bool in_place, std::shared_ptr<Copies> copies);
 
   /// Their values are read through read() only. They refer to nothing but this.
   [[nodiscard]] const std::vector<LocalTensor>& tensors() const { return tensors_; }
@@ -29,16 +34,10 @@ class Snapshot {
   std::int64_t detach();
 
  private:
-  enum class Place { original, moving, elsewhere };
-  using Buffer = std::unique_ptr<float[], void (*)(float*)>;
+  enum class Place { original, moving, read, copied };
 
-  struct Entry {
-    Place place = Place::original;
-    Buffer copy{nullptr, nullptr};
-  };
-
-  /// Takes what detach() has copied, if it has; else marks the tensor as `otherwise`.
-  bool take_copy(std::size_t index, Place otherwise);
+  /// Whether detach() has copied the tensor; if not, it is moving from now on.
+  bool copied_or_moving(std::size_t index);
 
   static Buffer make_buffer(std::size_t elements);
   static void copy(const LocalTensor& tensor, float* target);
@@ -46,12 +45,12 @@ class Snapshot {
   std::vector<ParameterSpec> specs_;
   std::vector<LocalTensor> tensors_;
   bool in_place_;
-  Buffer current_{nullptr, nullptr};  // what the writer reads
-  std::size_t current_elements_ = 0;
+  std::shared_ptr<Copies> copies_;
+  Buffer moved_values_{nullptr, nullptr};  // the writer's, of the largest tensor
 
   std::mutex mutex_;  // of what follows
   std::condition_variable moved_;
-  std::vector<Entry> entries_;
+  std::vector<Place> places_;
 };
 
 }  // namespace matrixfsdp::io

@@ -95,14 +95,15 @@ class TrainCheckpoints : public ::testing::Test {
 };
 
 // CASES 50, 52: twelve steps on four ranks are four on one, four on eight, and four on two, in every loss, weight and
-// state; saved beside training and not.
+// state; saved beside training and not. Samples between the steps take no random number from them (CASES 58).
 TEST_F(TrainCheckpoints, parts_on_other_ranks_are_the_whole) {
   ASSERT_EQ(run_train(4, arguments("whole", "12")).exit_code, 0);
   int part = 0;
   for (const int ranks : {1, 8, 2}) {
     const std::string mode = part == 1 ? "sync" : "async";
-    const auto result = run_train(
-        ranks, arguments("parts", std::to_string(4 * ++part), {"--checkpoint-every", "3", "--checkpoint-mode", mode}));
+    const auto result = run_train(ranks, arguments("parts", std::to_string(4 * ++part),
+                                                   {"--checkpoint-every", "3", "--checkpoint-mode", mode,
+                                                    "--sample-every", "2", "--sample-tokens", "3"}));
     ASSERT_EQ(result.exit_code, 0) << result.err;
   }
   EXPECT_EQ(losses("parts"), losses("whole"));
@@ -117,10 +118,10 @@ TEST_F(TrainCheckpoints, parts_on_other_ranks_are_the_whole) {
 TEST_F(TrainCheckpoints, a_signal_on_one_rank_saves_and_asks_for_more) {
   int rank = 0;
   for (const std::string signal : {"USR1", "TERM"}) {
-    const auto result =
-        beside("run", arguments("run", "100000"),
-               "steps " + std::to_string(2 + 3 * rank) + "\nkill -" + signal + " $(cat \"$NOTES/pid." +
-                   std::to_string(++rank) + "\")\nkill -" + signal + " $(cat \"$NOTES/pid.0\")\nwait $job");
+    ++rank;
+    const auto tell = [&](int to) { return "kill -" + signal + " $(cat \"$NOTES/pid." + std::to_string(to) + "\")\n"; };
+    const auto result = beside("run", arguments("run", "100000"),
+                               "steps " + std::to_string(3 * rank) + "\n" + tell(rank) + tell(0) + "wait $job");
     EXPECT_EQ(result.exit_code, 75) << result.err;
     EXPECT_NE(result.err.find("stopped by SIG" + signal), std::string::npos) << result.err;
     const int last = losses("run").back().first;

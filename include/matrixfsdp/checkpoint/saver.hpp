@@ -22,8 +22,8 @@ enum class SaveProgress : std::int32_t { idle, ready, working, failed };
 ///   saver.advance(all ranks' progress());    // after the step: publishes when all ranks are ready
 ///
 /// All HDF5 calls, and all others that wait for the disk, are the writer thread's, which makes no MPI call; the ranks
-/// agree in advance(), on the thread that calls it. Besides the model a rank holds its largest tensor, and what
-/// before_update() has copied. A rank that writes nothing takes part.
+/// agree in advance(), on the thread that calls it. Besides the model a rank holds its largest tensor, and room
+/// for what before_update() has had to copy so far. A rank that writes nothing takes part.
 ///
 /// Functions are collective unless said otherwise, and fail alike on all ranks, as those of checkpoint.hpp do. After a
 /// failure nothing of the save is left, and the next one may start.
