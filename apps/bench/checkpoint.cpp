@@ -112,6 +112,8 @@ class Rounds {
     const std::string folder = fmt::format("{}/plain.{}", scratch_.path(), step_);
     std::filesystem::create_directory(folder);
     const double plain = measure([&] { write_and_flush(fmt::format("{}/{}", folder, world_.rank()), state_); });
+    world_.barrier({"benchmark round", "", ""});
+    if (world_.rank() == 0) std::filesystem::remove_all(folder);
     const double synchronous = measure([&] { saver_.save(next_state()); });
     const double copy = measure([&] {
       for (std::size_t i = 0; i < state_.size(); ++i)
@@ -120,7 +122,6 @@ class Rounds {
     const double at_once = stopped(0);
     const double beside = stopped(options_.compute_milliseconds * 1e-3);
     const double load = measure([&] { io::load_latest(scratch_.path() + "/run", model_, *optimizer_); });
-    if (world_.rank() == 0) std::filesystem::remove_all(folder);
     if (!count) return;
     plain_.push_back(plain);
     synchronous_.push_back(synchronous);

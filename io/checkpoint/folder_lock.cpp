@@ -31,6 +31,8 @@ std::string holder(int file) {
 }  // namespace
 
 FolderLock::FolderLock(const std::string& folder) {
+  if (std::filesystem::exists(folder) && !std::filesystem::is_directory(folder))
+    throw InputError(fmt::format("'{}': is not a folder of checkpoints", folder));
   std::filesystem::create_directories(folder);
   const std::string path = folder + "/.lock";
   file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);

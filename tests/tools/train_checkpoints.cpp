@@ -174,17 +174,19 @@ TEST_F(TrainCheckpoints, damage_is_passed_over_with_a_warning) {
   EXPECT_NE(result.err.find("holds no valid checkpoint"), std::string::npos) << result.err;
 }
 
-// The disk is full beside training: the next step says so, with the file, and the job ends.
+// A rank cannot write any more: the next step says so, with rank, file and reason, the job ends, and what was published
+// before stays.
 TEST_F(TrainCheckpoints, a_save_that_fails_ends_the_job_with_its_reason) {
   for (const std::string mode : {"sync", "async"}) {
-    std::string command = std::string("ulimit -f 16\n") + MATRIXFSDP_MPIEXEC + " -n 2 " + MATRIXFSDP_TRAIN;
-    for (const std::string& word : arguments(mode, "50", {"--checkpoint-every", "1", "--checkpoint-mode", mode}))
-      command += " '" + word + "'";
-    const auto result = run_program({"bash", "-c", command});
+    const auto result = beside(mode, arguments(mode, "100000", {"--checkpoint-every", "1", "--checkpoint-mode", mode}),
+                               "steps 3\nprlimit --fsize=16384 --pid $(cat \"$NOTES/pid.1\")\nwait $job");
     EXPECT_EQ(result.exit_code, 2) << result.err;
-    EXPECT_NE(result.err.find("/rank_0000"), std::string::npos) << result.err;
-    EXPECT_NE(result.err.find("File too large"), std::string::npos) << result.err;
-    EXPECT_FALSE(std::filesystem::exists(folder + "/" + mode + "/latest"));
+    for (const char* words : {"rank 1: '", "rank_00001.h5", "File too large"})
+      EXPECT_NE(result.err.find(words), std::string::npos) << result.err;
+    const auto again = run_train(2, arguments(mode, "1"));
+    EXPECT_EQ(again.exit_code, 0) << again.err;
+    EXPECT_NE(again.err.find("resumed from"), std::string::npos) << again.err;
+    EXPECT_EQ(again.err.find("warning"), std::string::npos) << again.err;
   }
 }
 
