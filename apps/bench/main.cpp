@@ -9,6 +9,7 @@
 #include <matrixfsdp/linalg/blas.hpp>
 #include <matrixfsdp/plan/strategy.hpp>
 
+#include "apps/bench/checkpoint.hpp"
 #include "apps/bench/collectives.hpp"
 #include "apps/bench/newton_schulz.hpp"
 #include "apps/bench/optimizer_step.hpp"
@@ -205,6 +206,24 @@ int main(int argc, char** argv) {
         "within the tolerance. fsdp2 is the published stock, fsdp2-gather gathers all matrices at once.");
     paper_model->add_flag("--json", paper_options.json);
 
+    bench::CheckpointOptions checkpoint_options;
+    CLI::App* checkpoint = app.add_subcommand(
+        "checkpoint",
+        "Saves and loads of weights and optimizer state. ratio: bandwidth of a synchronous save over that of a plain "
+        "write and fsync of the same bytes by every rank; seconds for which a save beside training stops it, over "
+        "those of one memcpy of the same bytes, with the next update at once (all must be copied), and --compute-ms "
+        "after the start; seconds of a load over those of the plain write.");
+    checkpoint->add_option("--bytes", checkpoint_options.bytes, "Of each rank")
+        ->transform(CLI::AsSizeValue(false))
+        ->capture_default_str();
+    checkpoint->add_option("--compute-ms", checkpoint_options.compute_milliseconds)
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str();
+    checkpoint->add_option("--folder", checkpoint_options.folder, "Where a folder is made, and removed")
+        ->capture_default_str();
+    checkpoint->add_option("--rounds", checkpoint_options.rounds)->check(CLI::PositiveNumber)->capture_default_str();
+    checkpoint->add_flag("--json", checkpoint_options.json);
+
     std::string text;
     std::string error;
     try {
@@ -231,6 +250,7 @@ int main(int argc, char** argv) {
     if (newton_schulz->parsed()) return bench::newton_schulz(session, newton_schulz_options);
     options.backend = collectives_options.backend = overlap_options.backend = train::parse_backend(backend);
     if (collectives->parsed()) return bench::collectives(session, collectives_options);
+    if (checkpoint->parsed()) return bench::checkpoint(session, checkpoint_options);
     if (overlap->parsed()) return bench::overlap(session, overlap_options);
     if (planner->parsed()) return bench::planner(session, planner_options);
     if (paper_model->parsed()) return bench::paper_model(session, paper_options);

@@ -1,29 +1,32 @@
 #include "apps/train/checkpoints.hpp"
 
+#include <chrono>
 #include <filesystem>
-#include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
-#include <matrixfsdp/checkpoint/checkpoint.hpp>
 #include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/core/log.hpp>
 
 namespace matrixfsdp::train {
 namespace {
 
-/// The checkpoint to start from, if any.
-std::optional<std::string> chosen_checkpoint(Trainer& trainer) {
-  const Options& options = trainer.options();
-  if (options.resume != "none" && options.resume != "auto") return options.resume;
-  if (options.checkpoint_folder.empty()) return std::nullopt;
-  auto latest = io::find_latest(trainer.communicator(), options.checkpoint_folder);
-  if (latest && options.resume == "none") {
-    throw InputError(
-        fmt::format("--checkpoint-dir '{}': it holds {}; expected --resume auto to continue, or another folder",
-                    options.checkpoint_folder, std::filesystem::path(*latest).filename().string()));
-  }
-  return latest;
+/// Adds the seconds of its life to a sum.
+class Stopwatch {
+ public:
+  explicit Stopwatch(double& sum) : sum_(sum) {}
+  ~Stopwatch() { sum_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+ private:
+  double& sum_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+std::chrono::milliseconds deadline_of(const Options& options) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(1e3 * options.checkpoint_timeout_seconds));
 }
 
 /// What may change between the parts of a run, but changes what it computes: said, not refused.
@@ -38,29 +41,7 @@ void warn_of_changes(const Trainer& trainer, const io::TrainingState& state) {
   }
 }
 
-}  // namespace
-
-std::string resume_checkpoint(Trainer& trainer) {
-  const std::optional<std::string> folder = chosen_checkpoint(trainer);
-  if (!folder) return {};
-  Replica& replica = trainer.replica();
-  const io::TrainingState state = io::load_checkpoint(*folder, replica.model, *replica.optimizer);
-  if (Replica* const reference = trainer.reference())  // or --verify would compare with a copy that starts anew
-    io::load_checkpoint(*folder, reference->model, *reference->optimizer);
-  if (state.seed != trainer.options().seed) {
-    throw InputError(
-        fmt::format("--seed {}: the checkpoint {} was made with {}; expected the same, so that the data go on",
-                    trainer.options().seed, *folder, state.seed));
-  }
-  trainer.restore(state.step, state.optimizer_steps);
-  if (trainer.communicator().rank() == 0) {
-    log_line(fmt::format("resumed from {}", *folder));
-    warn_of_changes(trainer, state);
-  }
-  return *folder;
-}
-
-std::string save_checkpoint(Trainer& trainer, double loss) {
+io::TrainingState training_state(const Trainer& trainer, double loss) {
   const Options& options = trainer.options();
   io::TrainingState state;
   state.step = state.data_step = trainer.steps_done();
@@ -77,10 +58,103 @@ std::string save_checkpoint(Trainer& trainer, double loss) {
   state.configuration = configuration.dump();
   state.sum_group = configuration.value("sum_group", std::int64_t{1});
   state.loss = loss;
+  return state;
+}
+
+}  // namespace
+
+Checkpoints::Checkpoints(Trainer& trainer, StopSignal* stop_signal) : trainer_(trainer) {
+  const Options& options = trainer.options();
+  if (options.checkpoint_folder.empty()) return;
   io::SaveOptions save;
   save.keep_last = static_cast<int>(options.keep_last);
-  return io::save_checkpoint(options.checkpoint_folder, trainer.replica().model, *trainer.replica().optimizer, state,
-                             save);
+  save.deadline = deadline_of(options);
+  Replica& replica = trainer.replica();
+  saver_.emplace(options.checkpoint_folder, replica.model, *replica.optimizer, save);
+  StepHooks hooks;
+  hooks.before_update = [this] {
+    const Stopwatch watch(stopped_);
+    saver_->before_update();
+  };
+  hooks.before_exchange = [this, stop_signal](StepMetrics& metrics) {
+    if (stop_signal != nullptr) metrics.stop_signal = stop_signal->received();
+    metrics.save_progress = saver_->progress();
+    metrics.checkpoint = stopped_ - std::exchange(reported_, stopped_);
+  };
+  trainer_.set_hooks(std::move(hooks));
+}
+
+Checkpoints::~Checkpoints() {
+  trainer_.set_hooks({});
+}
+
+std::optional<io::LoadedCheckpoint> Checkpoints::load() const {
+  const Options& options = trainer_.options();
+  Replica& replica = trainer_.replica();
+  if (options.resume != "none" && options.resume != "auto") {
+    return io::LoadedCheckpoint{
+        options.resume, io::load_checkpoint(options.resume, replica.model, *replica.optimizer, deadline_of(options))};
+  }
+  if (options.checkpoint_folder.empty()) return std::nullopt;
+  if (options.resume == "auto") {
+    return io::load_latest(options.checkpoint_folder, replica.model, *replica.optimizer, deadline_of(options));
+  }
+  const auto latest = io::find_latest(trainer_.communicator(), options.checkpoint_folder, deadline_of(options));
+  if (latest) {
+    throw InputError(
+        fmt::format("--checkpoint-dir '{}': it holds {}; expected --resume auto to continue, or another folder",
+                    options.checkpoint_folder, std::filesystem::path(*latest).filename().string()));
+  }
+  return std::nullopt;
+}
+
+std::string Checkpoints::resume() {
+  const auto loaded = load();
+  if (!loaded) return {};
+  const auto& [folder, state] = *loaded;
+  if (state.seed != trainer_.options().seed) {
+    throw InputError(
+        fmt::format("--seed {}: the checkpoint {} was made with {}; expected the same, so that the data go on",
+                    trainer_.options().seed, folder, state.seed));
+  }
+  if (Replica* const reference = trainer_.reference())  // or --verify would compare with a copy that starts anew
+    io::load_checkpoint(folder, reference->model, *reference->optimizer, deadline_of(trainer_.options()));
+  trainer_.restore(state.step, state.optimizer_steps);
+  if (trainer_.communicator().rank() == 0) {
+    log_line(fmt::format("resumed from {}", folder));
+    warn_of_changes(trainer_, state);
+  }
+  newest_ = folder;
+  return folder;
+}
+
+void Checkpoints::published(const std::optional<std::string>& folder) {
+  if (folder) newest_ = *folder;
+}
+
+void Checkpoints::after_step(const StepMetrics& metrics) {
+  if (!saver_) return;
+  const Stopwatch watch(stopped_);
+  published(saver_->advance(metrics.save_progress));
+}
+
+void Checkpoints::save(double loss) {
+  if (!saver_) return;
+  const Stopwatch watch(stopped_);
+  published(saver_->finish());
+  ++saves_;
+  const io::TrainingState state = training_state(trainer_, loss);
+  if (trainer_.options().checkpoint_mode == CheckpointMode::synchronous) {
+    published(saver_->save(state));
+  } else {
+    saver_->start(state);
+  }
+}
+
+void Checkpoints::finish() {
+  if (!saver_) return;
+  const Stopwatch watch(stopped_);
+  published(saver_->finish());
 }
 
 }  // namespace matrixfsdp::train

@@ -1,4 +1,5 @@
 #include <exception>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -8,6 +9,7 @@
 
 #include "apps/train/options.hpp"
 #include "apps/train/run.hpp"
+#include "apps/train/stop_signal.hpp"
 
 int main(int argc, char** argv) {
   using namespace matrixfsdp;
@@ -21,6 +23,9 @@ int main(int argc, char** argv) {
     } catch (const InputError&) {
       error = std::current_exception();
     }
+    // Before any other thread. Without a folder there is nothing to save, and the signals keep their meaning.
+    std::optional<train::StopSignal> stop_signal;
+    if (!command.options.checkpoint_folder.empty()) stop_signal.emplace();
     SessionOptions session_options;
     session_options.threads = command.options.threads;
     session_options.deadline =
@@ -32,6 +37,6 @@ int main(int argc, char** argv) {
       return exit_ok;
     }
     linalg::set_threads(command.options.threads);
-    return train::run(session, command.options);
+    return train::run(session, command.options, stop_signal ? &*stop_signal : nullptr);
   });
 }

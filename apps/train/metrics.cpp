@@ -23,6 +23,9 @@ StepMetrics combine(Communicator& communicator, const StepMetrics& mine, std::in
     all.clip = std::max(all.clip, rank.clip);
     all.optimizer = std::max(all.optimizer, rank.optimizer);
     all.total = std::max(all.total, rank.total);
+    all.checkpoint = std::max(all.checkpoint, rank.checkpoint);
+    all.save_progress = std::max(all.save_progress, rank.save_progress);
+    all.stop_signal = std::max(all.stop_signal, rank.stop_signal);
     all.peak_bytes = std::max(all.peak_bytes, rank.peak_bytes);
     all.matrices += rank.matrices;
     all.failed += rank.failed;
@@ -56,7 +59,8 @@ nlohmann::json to_json(const StepMetrics& metrics) {
         {"backward", 1e3 * metrics.backward},
         {"clip", 1e3 * metrics.clip},
         {"optimizer", 1e3 * metrics.optimizer},
-        {"total", 1e3 * metrics.total}}},
+        {"total", 1e3 * metrics.total},
+        {"checkpoint", 1e3 * metrics.checkpoint}}},
       {"bytes", to_json(metrics.bytes)},
       {"peak_bytes", metrics.peak_bytes},
       {"matrices_orthogonalized", metrics.matrices},

@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <matrixfsdp/checkpoint/saver.hpp>
 #include <matrixfsdp/comm/communicator.hpp>
 
 namespace matrixfsdp::train {
@@ -23,11 +24,14 @@ struct StepMetrics {
   double clip = 0;
   double optimizer = 0;
   double total = 0;
+  double checkpoint = 0;  ///< for which saves stopped training since the line before
   double tokens_per_second = 0;
-  ByteCounts bytes;             ///< since the line before; the sum over ranks
-  std::int64_t peak_bytes = 0;  ///< resident on one rank; the maximum over ranks
-  std::int64_t matrices = 0;    ///< orthogonalized; the sum over ranks
-  std::int64_t failed = 0;      ///< parameters left unchanged by a failed orthogonalization; the sum over ranks
+  ByteCounts bytes;                                         ///< since the line before; the sum over ranks
+  std::int64_t peak_bytes = 0;                              ///< resident on one rank; the maximum over ranks
+  std::int64_t matrices = 0;                                ///< orthogonalized; the sum over ranks
+  io::SaveProgress save_progress = io::SaveProgress::idle;  ///< the largest of all ranks
+  int stop_signal = 0;                                      ///< that a rank has received, if any
+  std::int64_t failed = 0;  ///< parameters left unchanged by a failed orthogonalization; the sum over ranks
 };
 
 /// Exchanges what is a maximum or a sum over ranks.

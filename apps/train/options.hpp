@@ -17,6 +17,9 @@
 
 namespace matrixfsdp::train {
 
+/// Whether training waits for a checkpoint to be on disk.
+enum class CheckpointMode { synchronous, asynchronous };
+
 /// Everything a run is told. Defaults are those of --help.
 struct Options {
   std::vector<std::string> data;
@@ -46,7 +49,9 @@ struct Options {
   std::string checkpoint_folder;
   std::int64_t checkpoint_every = 0;  ///< 0: at the end only
   std::int64_t keep_last = 3;
-  std::string resume = "none";  ///< none, auto, or the folder of one step
+  CheckpointMode checkpoint_mode = CheckpointMode::asynchronous;
+  double checkpoint_timeout_seconds = 1800;  ///< of one save, or of a load
+  std::string resume = "none";               ///< none, auto, or the folder of one step
 
   std::int64_t evaluate_every = 0;  ///< 0: at the end only
   std::int64_t evaluation_batches = 4;

@@ -1,6 +1,7 @@
 #include "apps/train/run.hpp"
 
 #include <algorithm>
+#include <csignal>
 #include <memory>
 #include <string>
 #include <vector>
@@ -42,34 +43,33 @@ std::string text_of(const std::vector<std::int32_t>& tokens, bool is_text) {
 /// One run; rank 0 writes and speaks.
 class Run {
  public:
-  Run(Session& session, const Options& options)
+  Run(Session& session, const Options& options, StopSignal* stop_signal)
       : session_(session),
         communicator_(session.world()),
         options_(options),
         speaks_(communicator_.rank() == 0),
         data_(communicator_, options),
-        trainer_(communicator_, options, data_) {}
+        trainer_(communicator_, options, data_),
+        checkpoints_(trainer_, stop_signal) {}
 
   int execute() {
     if (!options_.prompt.empty() && !data_.is_text()) {
       throw InputError(fmt::format(
           "--prompt '{}': expected text as --data, because token shards have no bytes to continue", options_.prompt));
     }
-    const std::string resumed = resume_checkpoint(trainer_);
+    checkpoints_.resume();
     open_metrics();
     announce();
-    if (trainer_.steps_done() >= options_.steps) {
-      summary_.checkpoint = resumed;
-      if (speaks_) {
-        log_line(fmt::format("step {} of --steps {} is already done; raise --steps to train on", trainer_.steps_done(),
-                             options_.steps));
-      }
+    if (trainer_.steps_done() >= options_.steps && speaks_) {
+      log_line(fmt::format("step {} of --steps {} is already done; raise --steps to train on", trainer_.steps_done(),
+                           options_.steps));
     }
     summary_.first_step = trainer_.steps_done() + 1;
     Progress progress(options_.steps);
-    while (trainer_.steps_done() < options_.steps)
+    while (trainer_.steps_done() < options_.steps && stop_signal_ == 0)
       train_step(progress);
     if (speaks_) progress.finish();
+    if (trainer_.steps_done() < options_.steps) return leave_for_requeue();
     summary_.last_step = trainer_.steps_done();
     finish();
     return exit_ok;
@@ -162,9 +162,20 @@ class Run {
       const std::string text = sample();
       if (speaks_) progress.note(fmt::format("step {}  sample: {}", metrics.step, text));
     }
-    if (!options_.checkpoint_folder.empty() && (due(options_.checkpoint_every, metrics.step) || last)) {
-      summary_.checkpoint = save_checkpoint(trainer_, metrics.loss);
+    checkpoints_.after_step(metrics);
+    stop_signal_ = metrics.stop_signal;
+    if (due(options_.checkpoint_every, metrics.step) || last || stop_signal_ != 0) checkpoints_.save(metrics.loss);
+  }
+
+  /// The time that a batch system leaves may be short: no validation, no sample.
+  int leave_for_requeue() {
+    checkpoints_.finish();
+    if (speaks_) {
+      log_line(fmt::format("stopped by {} after step {} of {}: {} is saved; --resume auto continues",
+                           stop_signal_ == SIGTERM ? "SIGTERM" : "SIGUSR1", trainer_.steps_done(), options_.steps,
+                           checkpoints_.newest()));
     }
+    return exit_requeue;
   }
 
   std::vector<std::int32_t> prompt_tokens() const {
@@ -181,6 +192,7 @@ class Run {
     summary_.validation_loss = trainer_.evaluate();
     if (metrics_) metrics_->write({{"step", trainer_.steps_done()}, {"validation_loss", summary_.validation_loss}});
     if (options_.sample_tokens > 0) summary_.sample = sample();
+    summarize_checkpoints();
     summarize_memory();
     write_optimizer_profile();
     const ByteCounts total = final_bytes(communicator_);
@@ -214,6 +226,17 @@ class Run {
         {{"step", trainer_.steps_done()}, {"optimizer_profile", nlohmann::json::parse(io::to_text(profile))}});
   }
 
+  /// The last one is written during the validation.
+  void summarize_checkpoints() {
+    checkpoints_.finish();
+    summary_.checkpoint = checkpoints_.newest();
+    summary_.saves = checkpoints_.saves();
+    for (const double seconds : all_gather_value(communicator_, Purpose::other, checkpoints_.stopped_seconds(),
+                                                 {"checkpoint figures", "", "end"})) {
+      summary_.checkpoint_seconds = std::max(summary_.checkpoint_seconds, seconds);
+    }
+  }
+
   /// Counted on every rank, predicted by the plan; the largest rank is shown.
   void summarize_memory() {
     const Replica& replica = trainer_.replica();
@@ -242,6 +265,8 @@ class Run {
   bool speaks_;
   Data data_;
   Trainer trainer_;
+  Checkpoints checkpoints_;
+  int stop_signal_ = 0;  // that a rank has received
   PlanReport plan_report_;
   std::unique_ptr<MetricsFile> metrics_;  // on rank 0, where asked for
   std::vector<double> rates_;             // tokens per second of each step
@@ -250,9 +275,9 @@ class Run {
 
 }  // namespace
 
-int run(Session& session, const Options& options) {
+int run(Session& session, const Options& options, StopSignal* stop_signal) {
   validate(options, session.world().size());
-  return Run(session, options).execute();
+  return Run(session, options, stop_signal).execute();
 }
 
 }  // namespace matrixfsdp::train

@@ -68,6 +68,10 @@ std::string to_text(const Summary& s, const Options& options) {
         line("spare ranks", fmt::format("{} own no matrix: the model has fewer matrices than ranks", s.spare_ranks));
   }
   text += line("checkpoint", s.checkpoint.empty() ? "none (--checkpoint-dir DIR keeps one)" : s.checkpoint);
+  if (s.saves > 0) {
+    text += line("", fmt::format("{} save{} stopped training for {:.3f} s", s.saves, s.saves == 1 ? "" : "s",
+                                 s.checkpoint_seconds));
+  }
   text +=
       line("metrics", options.metrics.empty() ? "none (--metrics FILE.jsonl keeps a line per step)" : options.metrics);
   if (!s.sample.empty()) text += "\n  a sample, after \"..." + s.prompt + "\":\n\n" + quoted(s.sample);
@@ -108,6 +112,8 @@ nlohmann::json to_json(const Summary& s) {
       {"prompt", s.prompt},
       {"sample", s.sample},
       {"checkpoint", s.checkpoint},
+      {"saves", s.saves},
+      {"checkpoint_seconds", s.checkpoint_seconds},
   };
 }
 

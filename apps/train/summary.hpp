@@ -35,7 +35,9 @@ struct Summary {
   bool verified = false;  ///< --verify compared everything
   std::string prompt;
   std::string sample;
-  std::string checkpoint;  ///< empty: none
+  std::string checkpoint;         ///< empty: none
+  std::int64_t saves = 0;         ///< of this run
+  double checkpoint_seconds = 0;  ///< for which they stopped training, on the rank that waited longest
 };
 
 /// The page for people.

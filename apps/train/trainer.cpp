@@ -103,6 +103,7 @@ StepMetrics Trainer::step() {
   metrics.learning_rate =
       input.schedule * (options_.optimizer.matrices == MatrixOptimizer::muon ? options_.optimizer.muon.learning_rate
                                                                              : options_.optimizer.adamw.learning_rate);
+  if (!metrics.skipped && hooks_.before_update) hooks_.before_update();
   phase = Clock::now();
   failures_ = 0;
   if (!metrics.skipped) {
@@ -131,6 +132,7 @@ StepMetrics Trainer::step() {
   for (std::size_t p = 0; p < purpose_count; ++p)
     metrics.bytes.sent[p] -= reported_.sent[p];
   reported_ = communicator_.bytes();
+  if (hooks_.before_exchange) hooks_.before_exchange(metrics);
   const StepMetrics combined = combine(communicator_, metrics, tokens);
   check_matrices(combined);
   return combined;

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <matrixfsdp/comm/communicator.hpp>
@@ -16,6 +18,12 @@
 #include "apps/train/replica.hpp"
 
 namespace matrixfsdp::train {
+
+/// What a run does inside a step.
+struct StepHooks {
+  std::function<void()> before_update;                     ///< before the optimizer changes weights and state
+  std::function<void(StepMetrics& mine)> before_exchange;  ///< fills in what this rank tells the others
+};
 
 /// The training loop's body: every rank calls the same functions in the same order.
 class Trainer {
@@ -41,15 +49,17 @@ class Trainer {
   [[nodiscard]] std::int64_t steps_taken() const { return taken_; }
   /// After a load into replica(): where the run continues.
   void restore(std::int64_t step, std::int64_t taken);
+  /// Instead of those before; each may be empty.
+  void set_hooks(StepHooks hooks) { hooks_ = std::move(hooks); }
 
-  [[nodiscard]] Replica& replica() { return *replica_; }
+  [[nodiscard]] Replica& replica() const { return *replica_; }
   /// The copy of Options::verify; null without it.
-  [[nodiscard]] Replica* reference() { return reference_.get(); }
+  [[nodiscard]] Replica* reference() const { return reference_.get(); }
   /// What was chosen for each unit, and from which figures; empty unless Options::automatic_collectives.
   [[nodiscard]] const AutomaticCollectives& collectives() const { return collectives_; }
   /// "segments by NCCL 2.28.9", or why MPI carries them.
   [[nodiscard]] const std::string& backend() const { return attachment_->description(); }
-  [[nodiscard]] Communicator& communicator() { return communicator_; }
+  [[nodiscard]] Communicator& communicator() const { return communicator_; }
   [[nodiscard]] const Options& options() const { return options_; }
 
  private:
@@ -68,6 +78,7 @@ class Trainer {
   OptimizerTimes optimizer_times_;
   std::unique_ptr<Communicator> reference_communicator_;  // of --verify
   std::unique_ptr<Replica> reference_;
+  StepHooks hooks_;
   std::int64_t step_ = 0;      // steps done, skipped ones included
   std::int64_t taken_ = 0;     // steps that changed weights: AdamW's t
   std::int64_t failures_ = 0;  // of this rank's last step, told in the next norm exchange

@@ -4,6 +4,7 @@
 /// checkpoints and data. Include single headers instead where compile time matters.
 #include <matrixfsdp/baselines/strategy.hpp>
 #include <matrixfsdp/checkpoint/checkpoint.hpp>
+#include <matrixfsdp/checkpoint/saver.hpp>
 #include <matrixfsdp/comm/mpi.hpp>
 #include <matrixfsdp/comm/session.hpp>
 #include <matrixfsdp/dataset/batches.hpp>

@@ -11,6 +11,7 @@
 #include <matrixfsdp/schema/checkpoint_reader.hpp>
 
 #include "io/checkpoint/agree.hpp"
+#include "io/checkpoint/first_valid.hpp"
 #include "io/checkpoint/local_tensors.hpp"
 #include "io/checkpoint/match.hpp"
 #include "io/checkpoint/open.hpp"
@@ -93,15 +94,12 @@ void fill(const std::string& folder, const StoredTensors& stored, const std::vec
   filling.finish();
 }
 
-}  // namespace
-
-TrainingState load_checkpoint(const std::string& step_folder, ShardedModel& model, Optimizer& optimizer,
-                              std::chrono::milliseconds deadline) {
+/// What is wrong with the files, if anything is. Throws InputError where the checkpoint is another model's.
+std::optional<Failure> try_load(const std::string& step_folder, ShardedModel& model, Optimizer& optimizer,
+                                TrainingState& state) {
   Communicator& communicator = model.communicator();
-  const Patience patience(communicator, deadline);
-  require_equal(communicator, stream_of(step_folder), "checkpoint to read (hash)");
   Manifest manifest;
-  if (const auto failure = open_checkpoint(communicator, step_folder, manifest)) failure->raise();
+  if (auto failure = open_checkpoint(communicator, step_folder, manifest)) return failure;
 
   model.complete();  // weights may still be on their way to others
   Kokkos::fence();   // kernels may still read what is overwritten here
@@ -112,10 +110,32 @@ TrainingState load_checkpoint(const std::string& step_folder, ShardedModel& mode
                                 match_state(stored, tensors);
                               }));
   if (mismatch) mismatch->raise();
-  const auto damage = agree(communicator, "load", attempt([&] { fill(step_folder, stored, tensors); }));
-  if (damage) damage->raise();
+  if (auto damage = agree(communicator, "load", attempt([&] { fill(step_folder, stored, tensors); }))) return damage;
   model.weights_changed();
-  return manifest.state;
+  state = manifest.state;
+  return std::nullopt;
+}
+
+}  // namespace
+
+TrainingState load_checkpoint(const std::string& step_folder, ShardedModel& model, Optimizer& optimizer,
+                              std::chrono::milliseconds deadline) {
+  const Patience patience(model.communicator(), deadline);
+  require_equal(model.communicator(), stream_of(step_folder), "checkpoint to read (hash)");
+  TrainingState state;
+  if (const auto failure = try_load(step_folder, model, optimizer, state)) failure->raise();
+  return state;
+}
+
+std::optional<LoadedCheckpoint> load_latest(const std::string& folder, ShardedModel& model, Optimizer& optimizer,
+                                            std::chrono::milliseconds deadline) {
+  const Patience patience(model.communicator(), deadline);
+  TrainingState state;
+  auto loaded = first_valid(model.communicator(), folder, [&](const std::string& step_folder) {
+    return try_load(step_folder, model, optimizer, state);
+  });
+  if (!loaded) return std::nullopt;
+  return LoadedCheckpoint{std::move(*loaded), std::move(state)};
 }
 
 }  // namespace matrixfsdp::io

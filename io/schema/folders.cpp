@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
+#include <cstdio>
 #include <filesystem>
 #include <random>
 #include <system_error>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <matrixfsdp/core/error.hpp>
@@ -59,6 +61,17 @@ void retire(const std::string& folder, std::int64_t step) {
   const fs::path aside = fs::path(folder) / new_temporary_name(step);
   fs::rename(fs::path(folder) / step_name(step), aside);
   remove_folder(aside);
+}
+
+/// Swaps two folders at once, so that there is no moment without a good one. False where the file system cannot.
+bool exchange(const fs::path& first, const fs::path& second) {
+#if defined(__linux__) && defined(RENAME_EXCHANGE)
+  return ::renameat2(AT_FDCWD, first.c_str(), AT_FDCWD, second.c_str(), RENAME_EXCHANGE) == 0;
+#else
+  (void)first;
+  (void)second;
+  return false;
+#endif
 }
 
 }  // namespace
@@ -145,13 +158,19 @@ void remove_stale_folders(const std::string& folder) {
 
 void publish(const std::string& folder, const std::string& temporary, std::int64_t step) {
   const fs::path target = fs::path(folder) / step_name(step);
-  const fs::path replaced = fs::path(folder) / new_temporary_name(step);
+  const fs::path filled = fs::path(folder) / temporary;
   const bool replaces = fs::exists(target);
-  if (replaces) fs::rename(target, replaced);
-  fs::rename(fs::path(folder) / temporary, target);
+  if (!replaces) {
+    fs::rename(filled, target);
+  } else if (!exchange(filled, target)) {
+    const fs::path aside = fs::path(folder) / new_temporary_name(step);
+    fs::rename(target, aside);
+    fs::rename(filled, target);
+    fs::rename(aside, filled);
+  }
   flush_to_disk(folder);
   write_text_durably(fmt::format("{}/{}", folder, latest_file), step_name(step) + "\n");
-  if (replaces) remove_folder(replaced);
+  if (replaces) remove_folder(filled);
 }
 
 void prune(const std::string& folder, std::int64_t step, int keep_last) {

@@ -10,7 +10,7 @@ if(MATRIXFSDP_BUILD_APPS)
     MATRIXFSDP_MPIEXEC="${MPIEXEC_EXECUTABLE}" MATRIXFSDP_TRAIN="$<TARGET_FILE:mfsdp-train>"
     MATRIXFSDP_BENCH="$<TARGET_FILE:mfsdp-bench>" MATRIXFSDP_PLAN="$<TARGET_FILE:mfsdp-plan>" MATRIXFSDP_PMPI="$<TARGET_FILE:pmpi_bytes>"
     MATRIXFSDP_TEST_FOLDER="${CMAKE_CURRENT_BINARY_DIR}/train")
-  target_link_libraries(test_train PRIVATE matrixfsdp_plan nlohmann_json::nlohmann_json fmt::fmt GTest::gtest_main)
+  target_link_libraries(test_train PRIVATE matrixfsdp_schema nlohmann_json::nlohmann_json fmt::fmt GTest::gtest_main)
   add_dependencies(test_train mfsdp-train mfsdp-bench mfsdp-plan pmpi_bytes)
   if(NOT MATRIXFSDP_ENABLE_NCCL)
     target_compile_definitions(test_train PRIVATE MATRIXFSDP_WITHOUT_NCCL)
@@ -26,4 +26,20 @@ if(MATRIXFSDP_BUILD_APPS)
 
   matrixfsdp_add_mpi_tests(verify RANKS 1 3 LINK matrixfsdp_train)
   matrixfsdp_add_mpi_tests(trainer RANKS 1 3 LINK matrixfsdp_train)
+endif()
+if(MATRIXFSDP_BUILD_APPS)
+  # Saves that are killed; the long form is a command: tests/tools/crash_saves.sh --kills 300 ...
+  add_library(save_points SHARED support/save_points.cpp)
+  matrixfsdp_compile_options(save_points)
+  target_link_libraries(save_points PRIVATE ${CMAKE_DL_LIBS})
+  if(CMAKE_CXX_FLAGS MATCHES "-fsanitize") # preloaded into a program, before its sanitizer's runtime
+    target_compile_options(save_points PRIVATE -fno-sanitize=all)
+    target_link_options(save_points PRIVATE -fno-sanitize=all)
+  else()
+    add_test(NAME tools.crash_saves
+             COMMAND bash "${CMAKE_CURRENT_SOURCE_DIR}/tools/crash_saves.sh" --kills 24 "${MPIEXEC_EXECUTABLE}"
+                     "${MPIEXEC_NUMPROC_FLAG}" $<TARGET_FILE:mfsdp-train> $<TARGET_FILE:save_points>
+                     "${CMAKE_CURRENT_BINARY_DIR}/crash_saves")
+    set_tests_properties(tools.crash_saves PROPERTIES PROCESSORS 2 TIMEOUT 300)
+  endif()
 endif()

@@ -41,6 +41,21 @@ class Damage : public ::testing::Test {
     EXPECT_EQ(io::find_latest(world(), folder.path()), folder / "step_00000002");
   }
 
+  /// What --resume auto does, and that it ends with the values of fill(1).
+  void expect_resumed_from(std::int64_t step) {
+    run.fill(2);
+    const auto loaded = io::load_latest(folder.path(), run.model, *run.optimizer);
+    ASSERT_TRUE(loaded.has_value());
+    EXPECT_EQ(loaded->folder, folder / ("step_0000000" + std::to_string(step)));
+    EXPECT_EQ(loaded->state.step, step);
+    CheckpointRun expected(world(), make_plan(checkpoint_model(), world().size()));
+    expected.fill(1);
+    for (std::size_t i = 0; i < run.model.resident().size(); ++i) {
+      const auto& found = run.model.resident()[i].weight;
+      EXPECT_TRUE(std::equal(found.data(), found.data() + found.size(), expected.model.resident()[i].weight.data()));
+    }
+  }
+
   template <class E>
   std::string load_error() {
     return load_error<E>(run);
@@ -126,6 +141,85 @@ TEST_F(Damage, ManifestThatDoesNotFitTheFileIsFound) {
     write(folder / "step_00000002/manifest.json", to_text(manifest));
   });
   EXPECT_TRUE(mentions(load_error<IoError>(), {"/parameters/norm", "checksum", "manifest"}));
+  expect_resumed_from(1);  // find_latest sees nothing wrong with its files, but the data are
+}
+
+TEST_F(Damage, RunGoesOnFromTheNewestValidStep) {
+  expect_resumed_from(2);
+  const std::string path = last_file();
+  on_rank_zero(world(), [&] { fs::resize_file(path, fs::file_size(path) - 1); });
+  expect_resumed_from(1);
+  on_rank_zero(world(), [&] { fs::remove(folder / "step_00000001/manifest.json"); });
+  EXPECT_TRUE(
+      mentions(common_message_of<IoError>(world(), [&] { io::load_latest(folder.path(), run.model, *run.optimizer); }),
+               {folder.path(), "no valid checkpoint", path}));
+  EXPECT_EQ(io::load_latest(folder / "nowhere", run.model, *run.optimizer), std::nullopt);
+}
+
+// Another model is no damage: an older step is no way out.
+TEST_F(Damage, AnotherModelIsNotPassedOver) {
+  ModelSpec model = checkpoint_model();
+  model.units[1].parameters[0].shape = {7, 18};
+  CheckpointRun other(world(), make_plan(model, world().size()), model);
+  EXPECT_TRUE(mentions(
+      common_message_of<InputError>(world(), [&] { io::load_latest(folder.path(), other.model, *other.optimizer); }),
+      {"'block.0.up'", "(18, 7)", "(7, 18)"}));
+}
+
+TEST_F(Damage, ShardsOfOthersAreFound) {
+  const std::string path = last_file();
+  const std::string name = fs::path(path).filename();
+  // Of another step of this run: the optimizer state has moved on.
+  run.step(1);
+  io::save_checkpoint(folder.path(), run.model, *run.optimizer, training_state(3));
+  const std::string later = read_bytes(folder / "step_00000003/" + name);
+  run.fill(3);
+  io::save_checkpoint(folder / "other", run.model, *run.optimizer, training_state(2));
+  const std::string foreign = read_bytes(folder / "other/step_00000002/" + name);
+  on_rank_zero(world(), [&] { fs::remove_all(folder / "step_00000003"); });
+  for (const std::string& bytes : {later, foreign}) {
+    on_rank_zero(world(), [&] { write(path, bytes); });
+    EXPECT_TRUE(mentions(load_error<IoError>(), {path, "manifest says"}));
+    expect_resumed_from(1);
+  }
+}
+
+TEST_F(Damage, SwappedShardsAreFound) {
+  if (world().size() == 1) return;  // one shard has no other
+  const std::string first = folder / "step_00000002/rank_00000.h5";
+  const std::string last = last_file();
+  on_rank_zero(world(), [&] {
+    fs::rename(first, folder / "aside");
+    fs::rename(last, first);
+    fs::rename(folder / "aside", last);
+  });
+  EXPECT_TRUE(mentions(load_error<IoError>(), {"rank_0000", "manifest says"}));
+  expect_resumed_from(1);
+}
+
+// CASES 62: any bit of any file, headers included. Reading verifies in this way before HDF5 sees a byte.
+TEST_F(Damage, AnyFlippedBitIsFound) {
+  on_rank_zero(world(), [&] {
+    const std::string step = folder / "step_00000002";
+    const io::Manifest manifest = io::read_manifest(step);
+    for (const auto& entry : fs::directory_iterator(step)) {
+      const std::string path = entry.path();
+      const std::string good = read_bytes(path);
+      for (std::size_t k = 0; k < 400; ++k) {
+        std::string bad = good;
+        const std::size_t position = k * good.size() / 400;
+        bad[position] = static_cast<char>(bad[position] ^ (1 << (k % 8)));
+        write(path, bad);
+        const auto verify = [&] {
+          for (const io::StoredFile& file : io::read_manifest(step).files)
+            io::verify_file(step, file);
+        };
+        EXPECT_THROW(verify(), IoError) << path << ", byte " << position << ", bit " << k % 8;
+      }
+      write(path, good);
+    }
+    EXPECT_EQ(to_text(io::read_manifest(step)), to_text(manifest));
+  });
 }
 
 // CASES 57

@@ -36,6 +36,28 @@ void save_on(int size, std::size_t variant, const std::string& folder) {
   });
 }
 
+/// Every weight and state of a run that loads what save_on has saved, bit for bit.
+void expect_equal_after_load(Communicator& part, const Plan& plan, const std::string& step_folder) {
+  CheckpointRun run(part, plan);
+  run.fill(2);
+  io::load_checkpoint(step_folder, run.model, *run.optimizer);
+  CheckpointRun expected(part, plan);
+  expected.fill(1);
+  for (std::size_t i = 0; i < run.model.resident().size(); ++i) {
+    const ParameterView& view = run.model.resident()[i];
+    const auto& weight = expected.model.resident()[i].weight;
+    EXPECT_TRUE(std::equal(weight.data(), weight.data() + weight.size(), view.weight.data())) << view.spec->name;
+  }
+  const auto states = run.optimizer->state();
+  const auto expected_states = expected.optimizer->state();
+  ASSERT_EQ(states.size(), expected_states.size());
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    const auto& values = expected_states[i].values;
+    EXPECT_TRUE(std::equal(values.data(), values.data() + values.size(), states[i].values.data()))
+        << states[i].name << " of " << run.optimizer->views()[states[i].view].spec->name;
+  }
+}
+
 // CASES 49, 52, 53: every tensor and state, from any W and planner to any other.
 TEST(Checkpoint, AnyWorldSizeReadsAnyOther) {
   const int ranks = world().size();
@@ -51,25 +73,31 @@ TEST(Checkpoint, AnyWorldSizeReadsAnyOther) {
     const SharedFolder folder(world());
     save_on(from, ++variant, folder / "a");
     on_first_ranks(to, [&, size = to](Communicator& part) {
-      CheckpointRun run(part, plan_for(checkpoint_model(), size, variant + 1));
-      run.fill(2);
-      io::load_checkpoint(folder / "a/step_00000001", run.model, *run.optimizer);
-      CheckpointRun expected(part, plan_for(checkpoint_model(), size, variant + 1));
-      expected.fill(1);
-      for (std::size_t i = 0; i < run.model.resident().size(); ++i) {
-        const ParameterView& view = run.model.resident()[i];
-        const auto& weight = expected.model.resident()[i].weight;
-        EXPECT_TRUE(std::equal(weight.data(), weight.data() + weight.size(), view.weight.data())) << view.spec->name;
-      }
-      const auto states = run.optimizer->state();
-      const auto expected_states = expected.optimizer->state();
-      ASSERT_EQ(states.size(), expected_states.size());
-      for (std::size_t i = 0; i < states.size(); ++i) {
-        const auto& values = expected_states[i].values;
-        EXPECT_TRUE(std::equal(values.data(), values.data() + values.size(), states[i].values.data()))
-            << states[i].name << " of " << run.optimizer->views()[states[i].view].spec->name;
-      }
+      expect_equal_after_load(part, plan_for(checkpoint_model(), size, variant + 1), folder / "a/step_00000001");
     });
+  }
+}
+
+// Between the largest W here and each of 1, 2, 3, 4 and 8 (with the numbers of ranks that this test runs on, all pairs of
+// those), every planner policy is saved, and every one is loaded, with tails spread or packed (CASES 51).
+TEST(Checkpoint, EveryPlannerBetweenAllWorldSizes) {
+  const int ranks = world().size();
+  std::set<std::pair<int, int>> pairs;
+  for (const int size : {1, 2, 3, 4, 8}) {
+    if (size > ranks) continue;
+    pairs.emplace(size, ranks);
+    pairs.emplace(ranks, size);
+  }
+  std::size_t turn = 0;
+  for (const auto& [from, to] : pairs) {
+    ++turn;
+    for (std::size_t saved = 0; saved < policies.size(); ++saved) {
+      const SharedFolder folder(world());
+      save_on(from, saved, folder / "a");
+      on_first_ranks(to, [&, size = to](Communicator& part) {
+        expect_equal_after_load(part, plan_for(checkpoint_model(), size, saved + turn), folder / "a/step_00000001");
+      });
+    }
   }
 }
 

@@ -15,4 +15,22 @@ class FullDisk {
   FullDisk& operator=(const FullDisk&) = delete;
 };
 
+/// While it lives, every write of this process to a file whose path contains `part` takes so much longer.
+class SlowDisk {
+ public:
+  SlowDisk(const std::string& part, int milliseconds);
+  ~SlowDisk();
+  SlowDisk(const SlowDisk&) = delete;
+  SlowDisk& operator=(const SlowDisk&) = delete;
+};
+
+/// While it lives, this process can create no file whose path contains `part` (EROFS): chmod stops nobody who is root.
+class ReadOnlyFolder {
+ public:
+  explicit ReadOnlyFolder(const std::string& part);
+  ~ReadOnlyFolder();
+  ReadOnlyFolder(const ReadOnlyFolder&) = delete;
+  ReadOnlyFolder& operator=(const ReadOnlyFolder&) = delete;
+};
+
 }  // namespace matrixfsdp::testing

@@ -1,3 +1,4 @@
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -73,6 +74,23 @@ TEST(TrainBench, newton_schulz_counts_and_stays_close_to_double) {
   const auto two = run_program({MATRIXFSDP_MPIEXEC, "-n", "2", MATRIXFSDP_BENCH, "newton-schulz", "--rounds", "1"});
   EXPECT_EQ(two.exit_code, 2);
   EXPECT_NE(two.err.find("newton-schulz: 2 ranks, expected one"), std::string::npos) << two.err;
+}
+
+TEST(TrainBench, checkpoint_compares_saves_with_disk_and_memory) {
+  const std::string folder = testing::fresh_folder("bench-checkpoint");
+  const auto result = run_program({MATRIXFSDP_MPIEXEC, "-n", "2", MATRIXFSDP_BENCH, "checkpoint", "--bytes", "1000000",
+                                   "--compute-ms", "20", "--rounds", "2", "--folder", folder, "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const auto report = nlohmann::json::parse(result.out);
+  EXPECT_EQ(report["benchmark"], "checkpoint");
+  ASSERT_EQ(report["rows"].size(), 6U);
+  for (const auto& row : report["rows"]) {
+    EXPECT_GT(row["seconds"]["minimum"].get<double>(), 0) << row;
+    EXPECT_NEAR(row["bytes"].get<double>(), 1000000, 50000) << row;
+    const std::string operation = row["operation"];
+    EXPECT_EQ(row["ratio"].is_null(), operation == "memcpy" || operation == "plain write + fsync") << row;
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder));
 }
 
 TEST(TrainBench, overlap_prints_what_the_step_is_made_of) {

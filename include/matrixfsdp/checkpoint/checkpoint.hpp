@@ -26,7 +26,8 @@ struct SaveOptions {
 /// It appears whole or not at all: a temporary folder is filled, flushed, and renamed when all ranks have succeeded;
 /// then FOLDER/latest names it, and rank 0 removes old checkpoints. A checkpoint of the same step is replaced; later
 /// ones (of a run that was taken back) stay. Removes what interrupted saves have left: one job at a time may save into
-/// a folder. A replicated plan is written by rank 0 alone. Returns the new folder.
+/// a folder, and holds FOLDER/.lock meanwhile (InputError for another). A replicated plan is written by rank 0 alone.
+/// Returns the new folder. Saves beside training: saver.hpp.
 std::string save_checkpoint(const std::string& folder, const ShardedModel& model, Optimizer& optimizer,
                             const TrainingState& state, const SaveOptions& options = {});
 
@@ -36,6 +37,17 @@ std::string save_checkpoint(const std::string& folder, const ShardedModel& model
 /// does not. After an error the weights are undefined. Blocks of 1 MiB are held besides the model.
 TrainingState load_checkpoint(const std::string& step_folder, ShardedModel& model, Optimizer& optimizer,
                               std::chrono::milliseconds deadline = std::chrono::minutes(30));
+
+struct LoadedCheckpoint {
+  std::string folder;  ///< of the step
+  TrainingState state;
+};
+
+/// Loads the checkpoint that find_latest names, reading each file once for its checksum, and what a rank needs once
+/// more; a step whose data turn out to be damaged is left for an older one too, with a warning. One of another model is
+/// an InputError, whatever lies beside it.
+std::optional<LoadedCheckpoint> load_latest(const std::string& folder, ShardedModel& model, Optimizer& optimizer,
+                                            std::chrono::milliseconds deadline = std::chrono::minutes(30));
 
 /// The checkpoint that a restarted run continues from: the one that FOLDER/latest names; where it is damaged (manifest,
 /// size or content of a file) or missing, the next older one, with a warning from rank 0. Nothing where the folder is

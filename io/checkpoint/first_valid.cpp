@@ -1,3 +1,5 @@
+#include "io/checkpoint/first_valid.hpp"
+
 #include <sstream>
 
 #include <fmt/format.h>
@@ -8,14 +10,13 @@
 #include <matrixfsdp/core/random.hpp>
 #include <matrixfsdp/schema/folders.hpp>
 
-#include "io/checkpoint/agree.hpp"
 #include "io/checkpoint/open.hpp"
 
 namespace matrixfsdp::io {
 
-std::optional<std::string> find_latest(Communicator& communicator, const std::string& folder,
-                                       std::chrono::milliseconds deadline) {
-  const Patience patience(communicator, deadline);
+std::optional<std::string> first_valid(
+    Communicator& communicator, const std::string& folder,
+    const std::function<std::optional<Failure>(const std::string& step_folder)>& use) {
   require_equal(communicator, stream_of(folder), "folder of checkpoints (hash)");
   std::string lines;
   const auto list = [&] {
@@ -30,8 +31,7 @@ std::optional<std::string> find_latest(Communicator& communicator, const std::st
   std::string problem;
   for (std::string name; std::getline(names, name);) {
     const std::string step_folder = fmt::format("{}/{}", folder, name);
-    Manifest manifest;
-    const auto failure = open_checkpoint(communicator, step_folder, manifest);
+    const auto failure = use(step_folder);
     if (!failure) return step_folder;
     if (problem.empty()) problem = failure->text;
     if (communicator.rank() == 0) {
@@ -45,6 +45,15 @@ std::optional<std::string> find_latest(Communicator& communicator, const std::st
                     folder, problem));
   }
   return std::nullopt;
+}
+
+std::optional<std::string> find_latest(Communicator& communicator, const std::string& folder,
+                                       std::chrono::milliseconds deadline) {
+  const Patience patience(communicator, deadline);
+  return first_valid(communicator, folder, [&](const std::string& step_folder) {
+    Manifest manifest;
+    return open_checkpoint(communicator, step_folder, manifest);
+  });
 }
 
 }  // namespace matrixfsdp::io

@@ -1,0 +1,88 @@
+#include "io/checkpoint/job.hpp"
+
+#include <condition_variable>
+#include <csignal>
+#include <mutex>
+#include <utility>
+
+#include <pthread.h>
+
+namespace matrixfsdp::io {
+namespace {
+
+constexpr std::chrono::seconds patience{5};
+
+/// A thread inherits the mask of the one that starts it.
+class BlockedSignals {
+ public:
+  BlockedSignals() {
+    sigset_t all;
+    sigfillset(&all);
+    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP})
+      sigdelset(&all, fault);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  BlockedSignals(const BlockedSignals&) = delete;
+  BlockedSignals& operator=(const BlockedSignals&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
+}  // namespace
+
+struct Job::Shared {
+  std::mutex mutex;
+  std::condition_variable ended;
+  bool done = false;
+  std::optional<Failure> failure;
+  std::atomic<bool> cancelled{false};
+};
+
+Job::Job(Body body) : shared_(std::make_shared<Shared>()) {
+  const BlockedSignals blocked;
+  thread_ = std::thread([shared = shared_, body = std::move(body)]() mutable {
+    std::optional<Failure> failure;
+    try {
+      failure = attempt([&] { body(shared->cancelled); });
+    } catch (const Cancelled&) {
+      failure.reset();
+    }
+    body = nullptr;  // what it owns goes before anybody hears of the end
+    const std::lock_guard lock(shared->mutex);
+    shared->failure = std::move(failure);
+    shared->done = true;
+    shared->ended.notify_all();
+  });
+}
+
+Job::~Job() {
+  cancel();
+  if (wait_until(std::chrono::steady_clock::now() + patience)) {
+    thread_.join();
+  } else {
+    thread_.detach();
+  }
+}
+
+void Job::cancel() {
+  shared_->cancelled = true;
+}
+
+bool Job::done() const {
+  const std::lock_guard lock(shared_->mutex);
+  return shared_->done;
+}
+
+bool Job::wait_until(std::chrono::steady_clock::time_point end) const {
+  std::unique_lock lock(shared_->mutex);
+  return shared_->ended.wait_until(lock, end, [&] { return shared_->done; });
+}
+
+std::optional<Failure> Job::failure() const {
+  const std::lock_guard lock(shared_->mutex);
+  return shared_->failure;
+}
+
+}  // namespace matrixfsdp::io
