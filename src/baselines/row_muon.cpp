@@ -76,7 +76,7 @@ RowMuon::RowMuon(ShardedModel& model, std::vector<ParameterView> views, const Mu
 std::vector<StateView> RowMuon::state() {
   std::vector<StateView> state;
   for (std::size_t i = 0; i < views_.size(); ++i)
-    state.push_back({i, "momentum", momentum_[i]});
+    state.push_back({i, "momentum", momentum_[i], "muon"});
   return state;
 }
 
