@@ -12,7 +12,7 @@ folder="${3:-$root/build/fuzz}"
 CXX="${CXX:-clang++}" CC="${CC:-clang}" cmake -S "$root" -B "$folder/objects" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
   -DMATRIXFSDP_BUILD_APPS=OFF -DMATRIXFSDP_BUILD_FUZZERS=ON \
   -DCMAKE_CXX_FLAGS="-O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined" > /dev/null
-cmake --build "$folder/objects" --target "fuzz_$target" >&2
+cmake --build "$folder/objects" -j "$(nproc)" --target "fuzz_$target" >&2
 mkdir -p "$folder/$target"
 "$folder/objects/bin/fuzz_$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 -max_len=20000 -print_final_stats=1 \
   -artifact_prefix="$folder/" "$folder/$target" "$root/tests/fuzz/corpus/$target"
