@@ -47,15 +47,17 @@ TEST(FsdpGroups, the_shard_size_leaves_no_trace_in_the_bits) {
 }
 
 // Every way to reduce, with several reduces and steps under way, in every shard size, plan and size of groups of the
-// sum.
+// sum; of more than four ranks, which share the cores, a selection.
 TEST(FsdpGroups, no_algorithm_leaves_a_trace_in_the_bits) {
   using enum CollectiveAlgorithm;
   const ModelSpec spec = small_model(3);
   constexpr std::int64_t passes = 4;
+  const bool few = world().size() <= 4;
   for (const CollectiveAlgorithm algorithm : {direct, scatter, chain, tree, hierarchical}) {
     for (const std::int64_t group : {1, 2, 4 * world().size()}) {
       for (const int size : group_sizes()) {
         for (const DType wire : {DType::float32, DType::bfloat16}) {
+          if (!few && (wire == DType::bfloat16) != (group == 2)) continue;
           ShardedModelOptions options;
           options.passes = passes;
           options.shard_size = size;
@@ -64,7 +66,7 @@ TEST(FsdpGroups, no_algorithm_leaves_a_trace_in_the_bits) {
           options.reduces_in_flight = 2;
           options.policies.by_unit[spec.units[1].name].reduce_dtype = wire;
           ShardedModel model(world(), spec, make_plan(spec, size), options);
-          for (int step = 0; step < 2; ++step) {
+          for (int step = 0; step < (few ? 2 : 1); ++step) {
             run_step(model, passes);
             if (wire == DType::float32) expect_folded_gradients(model, passes * world().size(), group);
             model.weights_changed();
