@@ -210,7 +210,7 @@ struct CheckpointSaver::Implementation {
   SaveOptions options;
   std::unique_ptr<FolderLock> lock;  // rank 0's
   std::shared_ptr<Snapshot::Copies> copies = std::make_shared<Snapshot::Copies>();
-  std::unique_ptr<Job> pruning;  // rank 0\'s: nobody waits for it but the next save, and the end
+  std::unique_ptr<Job> pruning;  // rank 0's: nobody waits for it but the next save, and the end
   std::unique_ptr<Save> save;    // while one is under way
 };
 
