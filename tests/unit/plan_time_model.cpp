@@ -196,5 +196,23 @@ TEST(PlanTimeModel, refuses_what_does_not_fit) {
   EXPECT_THROW(predict_step(StrategyKind::matrix_fsdp, job.model, plan, machine_of(1, 4), job.options), ContractError);
 }
 
+// Without computation, forward is one unshard after the other, by the algorithm that is asked for.
+TEST(PlanTimeModel, forward_takes_the_unshard_that_is_asked_for) {
+  Job job;
+  job.options.pass.unit_flops.assign(job.model.units.size(), 0);
+  Machine machine = machine_of(4, 1);
+  machine.between.latency_seconds = 1e-4;
+  const Plan plan = make_plan(job.model, 4);
+  for (const CollectiveAlgorithm algorithm :
+       {CollectiveAlgorithm::direct, CollectiveAlgorithm::chain, CollectiveAlgorithm::padded}) {
+    double sum = 0;
+    for (const UnitPlan& unit : plan.units)
+      sum += predicted_unshard_seconds(algorithm, segment_table(unit.weights), make_topology(4, 1),
+                                       collective_profile(machine));
+    job.options.unshard_collective = algorithm;
+    EXPECT_NEAR(job.predict(StrategyKind::matrix_fsdp, machine).forward_seconds, sum, 1e-9 * sum) << name_of(algorithm);
+  }
+}
+
 }  // namespace
 }  // namespace matrixfsdp

@@ -49,6 +49,7 @@ struct StepOptions {
   bool recompute = false;      ///< backward: forward again, and twice that
   StrategyCostOptions cost;    ///< of `memory` also passes, prefetch, optimizer, and what travels
   bool master_weights = true;  ///< false: all that is kept and sent is bfloat16, half of float32's bytes
+  std::optional<CollectiveAlgorithm> unshard_collective;    ///< of forward and backward; none: the fastest
   std::optional<CollectiveAlgorithm> optimizer_collective;  ///< of what an optimizer gathers; none: the fastest
 };
 
@@ -66,7 +67,8 @@ struct StrategyPrediction {
 };
 
 /// `plan` is one of make_strategy_plan(kind, model, machine.ranks()). The slowest rank sets the pace of all.
-///   forward, backward   as above, with the fastest collectives of the machine's links, passes times
+///   forward, backward   as above, passes times; the fastest reduce of the machine's links, and the unshard that is asked
+///                       for
 ///   optimizer           the slowest rank's FLOPs over its rate, all its resident bytes read and written once, and
 ///     fsdp2             each Newton-Schulz step's gather of each matrix (rows > cols: sum of its small Gram matrix)
 ///     fsdp2-gather      gathers, one matrix ahead of the products

@@ -53,7 +53,8 @@ std::vector<UnitSeconds> unit_seconds(StrategyKind kind, const ModelSpec& model,
     unit.forward = static_cast<double>(options.pass.unit_flops[u]) / rate;
     unit.backward = (options.recompute ? 3 : 2) * unit.forward;
     if (shards_weights(kind))
-      unit.unshard = transfers.unshard(table_of(kind, plan.units[u].weights, plan.world_size), weight_bytes);
+      unit.unshard = transfers.unshard(table_of(kind, plan.units[u].weights, plan.world_size), weight_bytes,
+                                       options.unshard_collective);
     unit.reduce = transfers.reduce(gradients, gradient_bytes, passes);
     // Sums that all ranks need.
     if (kind == StrategyKind::ddp)
