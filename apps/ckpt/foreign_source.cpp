@@ -1,6 +1,8 @@
 #include "apps/ckpt/foreign_source.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <cstring>
 #include <set>
 
@@ -134,11 +136,12 @@ void ForeignSource::check_tied_head(const std::string& name) const {
   for_each_value(*embedding.reader, *embedding.entry,
                  [&](std::int64_t i, float value) { values[static_cast<std::size_t>(i)] = value; });
   for_each_value(*copy.reader, *copy.entry, [&](std::int64_t i, float value) {
-    if (std::memcmp(&values[static_cast<std::size_t>(i)], &value, sizeof value) == 0) return;
+    const float expected = values[static_cast<std::size_t>(i)];
+    if (std::bit_cast<std::uint32_t>(expected) == std::bit_cast<std::uint32_t>(value)) return;
     throw InputError(
         fmt::format("'{}', tensor '{}': element {} is {}; expected {}, because the model ties it to the "
                     "embedding",
-                    copy.reader->path(), name, i, value, values[static_cast<std::size_t>(i)]));
+                    copy.reader->path(), name, i, value, expected));
   });
 }
 

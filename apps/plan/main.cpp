@@ -103,7 +103,7 @@ PlanOutput plan(PlanCommand& command) {
   MemoryOptions memory = memory_options(command);
   memory.topology = output.topology;
   if (output.profile) {
-    output.collectives = choose_collectives(output.plan, output.topology, *output.profile, command.passes);
+    output.collectives = choose_collectives(output.plan, output.topology, *output.profile, {command.passes});
     for (const UnitCollectives& unit : output.collectives)
       memory.collectives.push_back({unit.unshard.algorithm, unit.reduce.algorithm});
   }

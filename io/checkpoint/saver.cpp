@@ -43,7 +43,6 @@ std::vector<ManifestPart> gather_parts(Communicator& communicator, const Manifes
 struct Publication {
   std::string folder;
   std::string temporary;
-  int keep_last = 0;
   Manifest manifest;  ///< without files and segments
   std::vector<ManifestPart> parts;
 
@@ -53,7 +52,6 @@ struct Publication {
     manifest.files.insert(manifest.files.begin(), write_index_file(path, manifest));
     write_text_durably(fmt::format("{}/{}", path, manifest_name), to_text(manifest));
     publish(folder, temporary, manifest.state.step);
-    prune(folder, manifest.state.step, keep_last);
   }
 };
 
@@ -103,6 +101,8 @@ struct CheckpointSaver::Implementation {
     raise(from_rank_zero(
         communicator(), "start of a save",
         [&] {
+          if (pruning != nullptr) (void)pruning->wait_until(Clock::now() + options.deadline);
+          pruning.reset();
           remove_stale_folders(folder);
           return make_temporary_folder(folder, state.step);
         },
@@ -155,7 +155,6 @@ struct CheckpointSaver::Implementation {
     const Plan& plan = model.plan();
     Publication publication{folder,
                             save->temporary,
-                            options.keep_last,
                             {save->state, model.spec(), plan.planner, plan.world_size, plan.replicated, {}, {}},
                             parts};
     save->job =
@@ -173,6 +172,10 @@ struct CheckpointSaver::Implementation {
         },
         name);
     if (failure) abandon(*failure);
+    if (communicator().rank() == 0) {
+      pruning = std::make_unique<Job>([path = folder, step = save->state.step, keep_last = options.keep_last](
+                                          const std::atomic<bool>& /*cancelled*/) { prune(path, step, keep_last); });
+    }
     save.reset();
     return folder + "/" + name;
   }
@@ -207,7 +210,8 @@ struct CheckpointSaver::Implementation {
   SaveOptions options;
   std::unique_ptr<FolderLock> lock;  // rank 0's
   std::shared_ptr<Snapshot::Copies> copies = std::make_shared<Snapshot::Copies>();
-  std::unique_ptr<Save> save;  // while one is under way
+  std::unique_ptr<Job> pruning;  // rank 0\'s: nobody waits for it but the next save, and the end
+  std::unique_ptr<Save> save;    // while one is under way
 };
 
 CheckpointSaver::CheckpointSaver(std::string folder, const ShardedModel& model, Optimizer& optimizer,

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -28,6 +29,12 @@ NewFile::~NewFile() {
 void NewFile::start() {
   if (failed_) throw IoError(fmt::format("'{}': an earlier write failed", path_));
   failed_ = true;  // until everything has succeeded
+}
+
+void NewFile::send_to_disk() const {
+#if defined(__linux__)
+  (void)::sync_file_range(descriptor_of(file_, {path_, {}}), 0, 0, SYNC_FILE_RANGE_WRITE);
+#endif
 }
 
 void NewFile::close() {

@@ -28,6 +28,10 @@ class NewFile {
     failed_ = false;
   }
 
+  /// Inside write(): the disk begins with what has been written, instead of waiting for close(), which tells its
+  /// errors.
+  void send_to_disk() const;
+
   /// Flushes, closes, and waits until the file is on disk. The last call.
   void close();
 

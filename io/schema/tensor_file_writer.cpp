@@ -77,6 +77,7 @@ std::uint64_t TensorFileWriter::write(const std::string& dataset, const TensorIn
     if (!values.empty()) {
       check(H5Dwrite(data.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), location,
             "cannot be written");
+      implementation_->file.send_to_disk();
     }
     checksum = checksum_of(values);
     write_attributes(data.get(), info, checksum, location);

@@ -54,7 +54,7 @@ TEST(FsdpGroups, no_algorithm_leaves_a_trace_in_the_bits) {
   constexpr std::int64_t passes = 4;
   for (const CollectiveAlgorithm algorithm : {direct, scatter, chain, tree, hierarchical}) {
     for (const std::int64_t group : {1, 2, 4 * world().size()}) {
-      for (const int size : shard_sizes()) {
+      for (const int size : group_sizes()) {
         for (const DType wire : {DType::float32, DType::bfloat16}) {
           ShardedModelOptions options;
           options.passes = passes;
