@@ -104,6 +104,7 @@ struct Job {
   Communicator& ranks;
   const OptimizerStepOptions& options;
   ModelSpec model;
+  CollectiveProfile links;
   Machine machine;
 };
 
@@ -117,6 +118,7 @@ double predicted_seconds(const Job& job, const Contender& contender) {
   StepOptions step;
   step.cost.memory.optimizer = cost_of(job.options);
   step.pass.unit_flops.assign(job.model.units.size(), 0);
+  step.links = job.links;
   step.optimizer_collective = step.cost.collective;
   return predict_step(contender.kind, job.model, contender.plan, job.machine, step).optimizer_seconds;
 }
@@ -168,7 +170,8 @@ void add_rows(Communicator& ranks, const OptimizerStepOptions& options, nlohmann
   for (const std::string& name : options.strategies)
     contenders.emplace_back(parse_strategy(name), ranks, model, options);
   const double kernel_rate = orthogonalize_rate(ranks, model, options.newton_schulz_steps);
-  const Job job{ranks, options, model, machine_of(topology, profile, {kernel_rate, kernel_rate, memory_rate(ranks)})};
+  const Job job{ranks, options, model, profile,
+                machine_of(topology, profile, {kernel_rate, kernel_rate, memory_rate(ranks)})};
   for (std::int64_t round = 0; round <= options.rounds; ++round) {
     for (Contender& contender : contenders)
       contender.run(round);

@@ -7,6 +7,7 @@
 #include <matrixfsdp/plan/report.hpp>
 
 #include "apps/bench/benchmark.hpp"
+#include "apps/train/collective_profile.hpp"
 
 namespace matrixfsdp::bench {
 namespace {
@@ -63,12 +64,20 @@ struct TrainContender::Step {
   ByteCounts bytes;
 };
 
-TrainContender::TrainContender(Communicator& communicator, const train::Options& options)
+TrainContender::TrainContender(Communicator& communicator, const train::Options& options, const Topology& topology,
+                               const CollectiveProfile& links)
     : communicator_(communicator),
       options_(options),
+      topology_(topology),
+      links_(links),
       model_(transformer_model(options.shape)),
-      plan_(make_strategy_plan(options.strategy, model_, communicator.size(), options.planner)),
-      replica_(std::make_unique<train::Replica>(communicator, options, plan_)) {}
+      plan_(make_strategy_plan(options.strategy, model_, communicator.size(), options.planner)) {
+  if (options_.automatic_collectives) {
+    options_.sharding.unit_collectives =
+        train::algorithms_of(choose_collectives(plan_, topology, links, {options_.passes(communicator.size())}));
+  }
+  replica_ = std::make_unique<train::Replica>(communicator, options_, plan_);
+}
 
 TrainContender::Step TrainContender::run_here() {
   Step step;
@@ -126,6 +135,8 @@ StrategyCostOptions TrainContender::cost() const {
   cost.memory.reduces_in_flight = options_.sharding.reduces_in_flight;
   cost.memory.passes = options_.passes(communicator_.size());
   cost.memory.optimizer = options_.planner.optimizer;
+  cost.memory.collectives = options_.sharding.unit_collectives;
+  cost.memory.topology = topology_;
   cost.collective = options_.sharding.collective;
   return cost;
 }
@@ -135,13 +146,14 @@ StrategyPrediction TrainContender::predict(const Machine& machine) const {
   step.pass = transformer_pass(options_.shape, options_.micro_batch, options_.recompute);
   step.recompute = options_.recompute;
   step.cost = cost();
-  step.unshard_collective = step.optimizer_collective = step.cost.collective;
+  step.links = links_;
+  if (!options_.automatic_collectives) step.unshard_collective = step.optimizer_collective = step.cost.collective;
   return predict_step(options_.strategy, model_, plan_, machine, step);
 }
 
-ByteCounts TrainContender::predicted_bytes(const Topology& topology) const {
+ByteCounts TrainContender::predicted_bytes() const {
   ByteCounts sum;
-  for (const StrategyLoad& load : strategy_loads(options_.strategy, model_, plan_, topology, cost())) {
+  for (const StrategyLoad& load : strategy_loads(options_.strategy, model_, plan_, topology_, cost())) {
     sum[Purpose::unshard] += load.unshard_bytes;
     sum[Purpose::reduce] += load.reduce_bytes;
     sum[Purpose::optimizer] += load.optimizer_bytes;

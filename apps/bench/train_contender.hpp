@@ -27,8 +27,10 @@ struct TrainFigures {
 /// A model as one strategy places it, and what was measured of its training steps.
 class TrainContender {
  public:
-  /// Collective. Throws as Strategy and make_strategy_plan do.
-  TrainContender(Communicator& communicator, const train::Options& options);
+  /// Collective. `links` are what predictions are made from, and choose collectives where
+  /// options.automatic_collectives says so. Throws as Strategy, make_strategy_plan and choose_collectives do.
+  TrainContender(Communicator& communicator, const train::Options& options, const Topology& topology,
+                 const CollectiveProfile& links);
 
   /// Collective: one step, to the end of all that it sends. `product_rate` is that of a product just before.
   void run(double product_rate, bool count);
@@ -42,7 +44,7 @@ class TrainContender {
   /// What the model of time says of a step there.
   [[nodiscard]] StrategyPrediction predict(const Machine& machine) const;
   /// What the formulas say that all ranks send in a step: unshard, reduce, optimizer.
-  [[nodiscard]] ByteCounts predicted_bytes(const Topology& topology) const;
+  [[nodiscard]] ByteCounts predicted_bytes() const;
 
  private:
   struct Step;  ///< one that is timed on this rank
@@ -51,6 +53,8 @@ class TrainContender {
 
   Communicator& communicator_;
   train::Options options_;
+  Topology topology_;
+  CollectiveProfile links_;
   ModelSpec model_;
   Plan plan_;
   std::unique_ptr<train::Replica> replica_;

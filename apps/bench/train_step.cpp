@@ -33,7 +33,8 @@ train::Options training_options(const TrainStepOptions& options, int world_size)
 }
 
 /// Every strategy with every planner and every collective.
-std::list<TrainContender> make_contenders(Communicator& communicator, const TrainStepOptions& options) {
+std::list<TrainContender> make_contenders(Communicator& communicator, const TrainStepOptions& options,
+                                          const Topology& topology, const CollectiveProfile& links) {
   train::Options training = training_options(options, communicator.size());
   std::list<TrainContender> contenders;
   for (const std::string& strategy : options.strategies) {
@@ -41,8 +42,9 @@ std::list<TrainContender> make_contenders(Communicator& communicator, const Trai
       for (const std::string& collective : options.collectives) {
         training.strategy = parse_strategy(strategy);
         training.planner.policy = parse_policy(planner);
-        training.sharding.collective = parse_collective(collective);
-        contenders.emplace_back(communicator, training);
+        training.automatic_collectives = collective == "auto";
+        training.sharding.collective = parse_collective(training.automatic_collectives ? "scatter" : collective);
+        contenders.emplace_back(communicator, training, topology, links);
       }
     }
   }
@@ -85,7 +87,7 @@ nlohmann::json row_of(const TrainContender& contender, const TrainContender& fir
   return {
       {"strategy", name_of(options.strategy)},
       {"planner", name_of(options.planner.policy)},
-      {"collective", name_of(options.sharding.collective)},
+      {"collective", options.automatic_collectives ? "auto" : name_of(options.sharding.collective)},
       {"optimizer", options.optimizer.matrices == MatrixOptimizer::muon ? "muon" : "adamw"},
       {"ns_steps", options.planner.optimizer.newton_schulz_steps},
       {"forward_ms", milliseconds(figures.forward)},
@@ -117,15 +119,15 @@ std::vector<double> run_rounds(std::list<TrainContender>& contenders, const Trai
   return rates;
 }
 
-nlohmann::json rows_of(Communicator& communicator, const std::list<TrainContender>& contenders,
-                       const Topology& topology, const Machine& machine, const nlohmann::json& sgemm) {
+nlohmann::json rows_of(Communicator& communicator, const std::list<TrainContender>& contenders, const Machine& machine,
+                       const nlohmann::json& sgemm) {
   using enum Purpose;
   nlohmann::json rows = nlohmann::json::array();
   for (const TrainContender& contender : contenders) {
     nlohmann::json row = row_of(contender, contenders.front());
     row["world_size"] = communicator.size();
     row["peak_bytes"] = contender.peak_bytes();
-    row["predicted_bytes"] = to_json(contender.predicted_bytes(topology), {unshard, reduce, optimizer});
+    row["predicted_bytes"] = to_json(contender.predicted_bytes(), {unshard, reduce, optimizer});
     row["sgemm_gflops"] = sgemm;
     add_prediction(contender, machine, row);
     row.update(balance_of(machine));
@@ -144,7 +146,7 @@ int train_step(Session& session, const TrainStepOptions& options) {
   // After the calibration, which is of MPI.
   const nccl::Attachment attachment = train::attach_backend(communicator, options.backend);
   if (communicator.rank() == 0) log_line(attachment.description());
-  std::list<TrainContender> contenders = make_contenders(communicator, options);
+  std::list<TrainContender> contenders = make_contenders(communicator, options, topology, profile);
   const double orthogonalize = orthogonalize_rate(communicator, model, options.newton_schulz_steps);
   const double memory = memory_rate(communicator);
   std::vector<double> rates = run_rounds(contenders, options);
@@ -153,7 +155,7 @@ int train_step(Session& session, const TrainStepOptions& options) {
   const Spread sgemm = spread_of(rates);
   const double slowest_sgemm = 1e9 / slowest(communicator, 1 / sgemm.median);
   const Machine machine = machine_of(topology, profile, {slowest_sgemm, orthogonalize, memory});
-  print("train-step", session, rows_of(communicator, contenders, topology, machine, to_json(sgemm)),
+  print("train-step", session, rows_of(communicator, contenders, machine, to_json(sgemm)),
         {"strategy",
          "planner",
          "collective",
@@ -210,8 +212,9 @@ Command add_train_step(CLI::App& app) {
       ->capture_default_str();
   command
       ->add_option("--collective", options->collectives,
-                   "Of unshard, one or more. padded: an all-gather of everybody's largest segment")
-      ->check(CLI::IsMember({"direct", "chain", "scatter", "tree", "hierarchical", "padded"}))
+                   "Of unshard, one or more. padded: an all-gather of everybody's largest segment; auto: what the "
+                   "calibration predicts to be the fastest, for each unit, and for its reduction")
+      ->check(CLI::IsMember({"direct", "chain", "scatter", "tree", "hierarchical", "padded", "auto"}))
       ->capture_default_str();
   command->add_option("--collective-profile", options->profile,
                       "File of the calibration: read if it exists, else written");

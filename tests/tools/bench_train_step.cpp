@@ -52,9 +52,11 @@ TEST(BenchTrainStep, bytes_are_those_of_the_formulas) {
     for (const char* purpose : {"unshard", "reduce", "optimizer"})
       EXPECT_EQ(row["bytes"][purpose], row["predicted_bytes"][purpose]) << purpose << " " << row;
     EXPECT_EQ(row["optimizer_bytes"], row["bytes"]["optimizer"]);
-    EXPECT_GT(row["bytes"]["clip"].get<std::int64_t>(), 0);
+    EXPECT_EQ(row["bytes"]["clip"] == 0, row["strategy"] == "ddp") << row;
     EXPECT_EQ(row["bytes"]["other"], 0);
-    EXPECT_NEAR(row["product_gflop"].get<double>(), products, 1e-12);
+    // Attention computes whole tiles, of which the formula counts what is not masked.
+    EXPECT_GE(row["product_gflop"].get<double>(), products);
+    EXPECT_LE(row["product_gflop"].get<double>(), 1.1 * products);
     EXPECT_GT(row["kflop_per_byte"].get<double>(), 0);
   }
   EXPECT_EQ(rows[0]["optimizer_bytes"], 0);
@@ -105,6 +107,19 @@ TEST(BenchTrainStep, a_padded_all_gather_sends_more) {
   EXPECT_EQ(rows[1]["bytes"]["unshard"], rows[1]["predicted_bytes"]["unshard"]);
   EXPECT_EQ(rows[1]["bytes"]["reduce"], rows[0]["bytes"]["reduce"]);
   EXPECT_NE(rows[1]["predicted_forward_ms"], rows[0]["predicted_forward_ms"]);
+}
+
+// Whatever it chooses, all ranks together send as much; two passes, whose sums are kept in between.
+TEST(BenchTrainStep, chosen_collectives_bring_the_same_bytes) {
+  const auto rows =
+      rows_of("3", {"--passes", "2", "--strategy", "matrix-fsdp", "fsdp2", "ddp", "--collective", "scatter", "auto"});
+  ASSERT_EQ(rows.size(), 6U);
+  for (std::size_t i = 0; i < rows.size(); i += 2) {
+    EXPECT_EQ(rows[i + 1]["collective"], "auto");
+    for (const char* purpose : {"unshard", "reduce", "optimizer"})
+      EXPECT_EQ(rows[i + 1]["bytes"][purpose], rows[i + 1]["predicted_bytes"][purpose]) << purpose << rows[i + 1];
+    EXPECT_EQ(rows[i + 1]["bytes"]["unshard"], rows[i]["bytes"]["unshard"]);
+  }
 }
 
 TEST(BenchTrainStep, planners_place_the_same_model_otherwise) {

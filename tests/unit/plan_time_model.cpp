@@ -214,5 +214,33 @@ TEST(PlanTimeModel, forward_takes_the_unshard_that_is_asked_for) {
   }
 }
 
+// Links as they were measured, where all together are half as fast as one rank alone: what all do at once takes twice
+// as long as the machine says.
+TEST(PlanTimeModel, calibrated_links_bring_their_contention) {
+  Job job;
+  job.options.pass.unit_flops.assign(job.model.units.size(), 0);
+  job.options.unshard_collective = job.options.optimizer_collective = CollectiveAlgorithm::direct;
+  Machine machine = machine_of(4, 1);
+  machine.orthogonalize_flops_per_second = machine.memory_bytes_per_second = 1e30;
+  machine.between.node_bytes_per_second = machine.between.bytes_per_second;
+  const auto predict = [&](StrategyKind kind) { return job.predict(kind, machine); };
+  for (const StrategyKind kind : {StrategyKind::fsdp2_gather, StrategyKind::fsdp2_alltoall}) {
+    job.options.links = std::nullopt;
+    const StrategyPrediction described = predict(kind);
+    job.options.links = collective_profile(machine);
+    job.options.links->inside = std::nullopt;  // no node has two ranks
+    EXPECT_DOUBLE_EQ(predict(kind).forward_seconds, described.forward_seconds);
+    EXPECT_DOUBLE_EQ(predict(kind).optimizer_seconds, described.optimizer_seconds);
+    job.options.links->between->contention = 2;
+    EXPECT_NEAR(predict(kind).forward_seconds, 2 * described.forward_seconds, 1e-9 * described.forward_seconds);
+    EXPECT_NEAR(predict(kind).optimizer_seconds, 2 * described.optimizer_seconds, 1e-9 * described.optimizer_seconds);
+  }
+  job.options.links->world_size = 5;
+  EXPECT_THROW(predict(StrategyKind::fsdp2), ContractError);
+  job.options.links->world_size = 4;
+  job.options.links->nodes = 2;
+  EXPECT_THROW(predict(StrategyKind::fsdp2), ContractError);
+}
+
 }  // namespace
 }  // namespace matrixfsdp

@@ -94,7 +94,11 @@ StrategyPrediction predict_step(StrategyKind kind, const ModelSpec& model, const
         fmt::format("predict_step: FLOPs of {} units and a machine of {} ranks: expected {} and {}, the plan's",
                     options.pass.unit_flops.size(), machine.ranks(), model.units.size(), plan.world_size));
   }
-  detail::Transfers transfers(machine);
+  if (options.links && (options.links->world_size != plan.world_size || options.links->nodes != machine.nodes)) {
+    throw ContractError(fmt::format("predict_step: links of {} ranks on {} nodes: expected {} on {}, the machine's",
+                                    options.links->world_size, options.links->nodes, plan.world_size, machine.nodes));
+  }
+  detail::Transfers transfers(machine, options.links);
   const std::vector<StrategyLoad> loads = strategy_loads(kind, model, plan, transfers.topology(), options.cost);
   const MemoryOptions& memory = options.cost.memory;
   const std::vector<UnitSeconds> units = unit_seconds(kind, model, plan, machine, options, transfers);
