@@ -76,18 +76,23 @@ struct Contender {
     communicator->barrier({"benchmark round", "", ""});
     const std::int64_t before = communicator->bytes()[Purpose::optimizer];
     const auto start = Clock::now();
-    matrices = strategy->step({1, 0.01, round + 1}).matrices_orthogonalized;
+    const std::int64_t orthogonalized = strategy->step({1, 0.01, round + 1}).matrices_orthogonalized;
     strategy->model().complete();  // zero1-owner's new weights
     const double mine = std::chrono::duration<double>(Clock::now() - start).count();
     const double all = slowest(*communicator, mine);
-    std::int64_t sent = 0;
-    for (const std::int64_t bytes_of_rank :
-         all_gather_value(*communicator, Purpose::other, communicator->bytes()[Purpose::optimizer] - before,
-                          {"benchmark bytes", "", ""}))
-      sent += bytes_of_rank;
+    const std::int64_t sent = sum(communicator->bytes()[Purpose::optimizer] - before);
+    matrices = sum(orthogonalized);
     if (round == 0) return;  // touches pages and makes connections
     seconds.push_back(all);
     bytes.push_back(sent);
+  }
+
+  /// Over all ranks.
+  [[nodiscard]] std::int64_t sum(std::int64_t mine) const {
+    std::int64_t all = 0;
+    for (const std::int64_t one : all_gather_value(*communicator, Purpose::other, mine, {"benchmark figures", "", ""}))
+      all += one;
+    return all;
   }
 
   [[nodiscard]] std::int64_t peak_bytes() const {

@@ -76,18 +76,21 @@ class TrainCheckpoints : public ::testing::Test {
   }
 
   /// A run on 3 ranks in the background of a shell that then runs `script`, which knows job (the launcher's process),
-  /// NOTES (where rank r leaves its process id in pid.r), and `steps N`, which waits until step N has been taken.
+  /// NOTES (where rank r leaves its process id in pid.r), and `steps N`, which waits until it has taken N steps.
   [[nodiscard]] ProgramResult beside(const std::string& name, const std::vector<std::string>& arguments,
                                      const std::string& script) const {
-    std::string command = std::string(MATRIXFSDP_MPIEXEC) + " -n 3 sh -c '" +
-                          R"(echo $$ > "$NOTES/pid.${PMI_RANK:-$OMPI_COMM_WORLD_RANK}"; exec "$@"' sh )" +
-                          MATRIXFSDP_TRAIN;
+    std::filesystem::remove_all(folder + "/notes");
+    std::filesystem::create_directories(folder + "/notes");
+    std::string command = "taken() { cat '" + folder + "/" + name + ".jsonl' 2>/dev/null | grep -c loss_bits; }\n";
+    command += "before=$(taken)\n";
+    command +=
+        "steps() { i=0; until [ $(($(taken) - before)) -ge $1 ] || [ $i -gt 1200 ]; do sleep 0.05; "
+        "i=$((i + 1)); done; }\n";
+    command += std::string(MATRIXFSDP_MPIEXEC) + " -n 3 sh -c '" +
+               R"(echo $$ > "$NOTES/pid.${PMI_RANK:-$OMPI_COMM_WORLD_RANK}"; exec "$@"' sh )" + MATRIXFSDP_TRAIN;
     for (const std::string& word : arguments)
       command += " '" + word + "'";
     command += " & job=$!\n";
-    command += "steps() { i=0; until [ \"$(grep -c loss_bits '" + folder + "/" + name +
-               ".jsonl' 2>/dev/null)\" -ge $1 ] 2>/dev/null || [ $i -gt 1200 ]; do sleep 0.05; i=$((i + 1)); done; }\n";
-    std::filesystem::create_directories(folder + "/notes");
     return run_program({"sh", "-c", command + script}, {{"NOTES", folder + "/notes"}});
   }
 
@@ -120,8 +123,7 @@ TEST_F(TrainCheckpoints, a_signal_on_one_rank_saves_and_asks_for_more) {
   for (const std::string signal : {"USR1", "TERM"}) {
     ++rank;
     const auto tell = [&](int to) { return "kill -" + signal + " $(cat \"$NOTES/pid." + std::to_string(to) + "\")\n"; };
-    const auto result = beside("run", arguments("run", "100000"),
-                               "steps " + std::to_string(3 * rank) + "\n" + tell(rank) + tell(0) + "wait $job");
+    const auto result = beside("run", arguments("run", "100000"), "steps 3\n" + tell(rank) + tell(0) + "wait $job");
     EXPECT_EQ(result.exit_code, 75) << result.err;
     EXPECT_NE(result.err.find("stopped by SIG" + signal), std::string::npos) << result.err;
     const int last = losses("run").back().first;
