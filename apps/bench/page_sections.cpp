@@ -124,7 +124,10 @@ Section train_step_section(const json& rows) {
   section.words =
       "Forward, backward and optimizer of a small transformer, in float32 on cores instead of bfloat16 on A100. "
       "Phases are those of the slowest rank; predicted is what the model of time says from the links and rates of the "
-      "same run (products at the rate of one large sgemm: small layers do not reach it).";
+      "same run (products at the rate of one large sgemm). zero1-owner and ddp keep the whole model on every rank: "
+      "they "
+      "send less, and do not fit where a model is large. Here most memory is activations of so many tokens, and hardly "
+      "shows it.";
   section.columns = {"strategy",
                      "planner",
                      "collective",

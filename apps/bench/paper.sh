@@ -99,7 +99,7 @@ for steps in 5 2; do
 done
 train=("${cluster[@]}" train-step "${model[@]}" --micro-batch "$micro_batch" --recompute "${links[@]}")
 measure train-step "${train[@]}" --strategy "${strategies[@]}" --rounds "$train_rounds"
-measure padded "${train[@]}" --strategy matrix-fsdp --collective scatter padded --rounds 1
+measure padded "${train[@]}" --strategy matrix-fsdp --collective scatter auto padded --rounds 1
 measure planners "${train[@]}" --strategy matrix-fsdp --planner role scope cost balanced --rounds 1
 measure strong-scaling "${cluster[@]}" optimizer-step --blocks 1 --hidden "$hidden" --strategy matrix-fsdp \
   --ranks 1 2 4 8 --rounds 3
