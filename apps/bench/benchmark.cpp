@@ -20,13 +20,6 @@ std::string processor() {
   return "unknown";
 }
 
-std::string cell(const nlohmann::json& value) {
-  if (value.is_null()) return "-";
-  if (value.is_object() && value.contains("median")) return fmt::format("{:.4g}", value["median"].get<double>());
-  if (value.is_number_float()) return fmt::format("{:.4g}", value.get<double>());
-  return value.is_string() ? value.get<std::string>() : value.dump();
-}
-
 }  // namespace
 
 Spread spread_of(std::vector<double> values) {
@@ -39,6 +32,13 @@ Spread spread_of(std::vector<double> values) {
 
 nlohmann::json to_json(const Spread& spread) {
   return {{"median", spread.median}, {"minimum", spread.minimum}, {"maximum", spread.maximum}};
+}
+
+std::string cell(const nlohmann::json& value) {
+  if (value.is_null()) return "-";
+  if (value.is_object() && value.contains("median")) return fmt::format("{:.4g}", value["median"].get<double>());
+  if (value.is_number_float()) return fmt::format("{:.4g}", value.get<double>());
+  return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
 double slowest(Communicator& communicator, double mine) {

@@ -22,6 +22,9 @@ Spread spread_of(std::vector<double> values);
 /// {"median","minimum","maximum"}.
 nlohmann::json to_json(const Spread& spread);
 
+/// A figure as tables show it: the median of a Spread, "-" for none.
+std::string cell(const nlohmann::json& value);
+
 /// Collective: the slowest rank's figure, the same on all ranks.
 double slowest(Communicator& communicator, double mine);
 

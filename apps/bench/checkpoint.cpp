@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include <CLI/CLI.hpp>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -229,6 +230,26 @@ int checkpoint(Session& session, const CheckpointOptions& options) {
   print("checkpoint", session, rounds.rows(), {"operation", "bytes", "seconds", "gigabytes_per_second", "ratio"},
         options.json);
   return exit_ok;
+}
+
+Command add_checkpoint(CLI::App& app) {
+  const auto options = std::make_shared<CheckpointOptions>();
+  CLI::App* command = app.add_subcommand(
+      "checkpoint",
+      "Saves and loads of weights and optimizer state. ratio: bandwidth of a synchronous save over that of a plain "
+      "write and fsync of the same bytes by every rank; seconds for which a save beside training stops it, over "
+      "those of one memcpy of the same bytes, with the next update at once (all must be copied), and --compute-ms "
+      "after the start; seconds of a load over those of the plain write.");
+  command->add_option("--bytes", options->bytes, "Of each rank")
+      ->transform(CLI::AsSizeValue(false))
+      ->capture_default_str();
+  command->add_option("--compute-ms", options->compute_milliseconds)
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_option("--folder", options->folder, "Where a folder is made, and removed")->capture_default_str();
+  command->add_option("--rounds", options->rounds)->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_flag("--json", options->json);
+  return make_command<CheckpointOptions>(command, options, &checkpoint);
 }
 
 }  // namespace matrixfsdp::bench

@@ -5,6 +5,8 @@
 
 #include <matrixfsdp/comm/session.hpp>
 
+#include "apps/bench/command.hpp"
+
 namespace matrixfsdp::bench {
 
 /// `mfsdp-bench checkpoint`: saves beside training and not, and a load, against what the disk and the memory do with
@@ -18,5 +20,8 @@ struct CheckpointOptions {
 };
 /// Throws InputError for a folder in which nothing can be made.
 int checkpoint(Session& session, const CheckpointOptions& options);
+
+/// Its subcommand.
+Command add_checkpoint(CLI::App& app);
 
 }  // namespace matrixfsdp::bench

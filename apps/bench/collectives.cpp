@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <mpi.h>
 
@@ -354,6 +355,38 @@ int collectives(Session& session, const CollectivesOptions& options) {
          "max_rank_bytes", "wrong", "ratio", "over_best"},
         options.json);
   return wrong == 0 ? exit_ok : exit_different;
+}
+
+Command add_collectives(CLI::App& app) {
+  const auto options = std::make_shared<CollectivesOptions>();
+  CLI::App* command = app.add_subcommand(
+      "collectives",
+      "Unshard and reduce of one unit by each algorithm (reduce: not padded and allgatherv). ratio: seconds over "
+      "those of "
+      "MPI_Iallgather, or MPI_Ireduce_scatter_block, of the even split in the same run; algbw and busbw: GB/s of the "
+      "unit's bytes and of (W - 1) / W of them; max_rank_bytes: the most that one rank sends or receives; wrong: "
+      "elements that did not arrive (exit code 1 if any); over_best: seconds over those of the fastest of the "
+      "algorithms beside it. predicted_seconds: of the model that a calibration fills at the start; auto: what the "
+      "model chooses (choice), with that algorithm's time in the same rounds.");
+  command->add_option("--operation", options->operations)
+      ->check(CLI::IsMember({"unshard", "reduce"}))
+      ->capture_default_str();
+  command->add_option("--bytes", options->bytes, "Of the unit; one or more")
+      ->transform(CLI::AsSizeValue(false))
+      ->capture_default_str();
+  command->add_option("--table", options->tables, "Who owns: even, seven (matrices, one a third), one")
+      ->check(CLI::IsMember({"even", "seven", "one"}))
+      ->capture_default_str();
+  command->add_option("--algorithm", options->algorithms)->capture_default_str();
+  command->add_option("--collective-profile", options->profile,
+                      "File of the calibration: read if it exists, else written");
+  command->add_option("--block", options->block_bytes, "Bytes of a message")
+      ->transform(CLI::AsSizeValue(false))
+      ->capture_default_str();
+  command->add_option("--rounds", options->rounds)->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_flag("--json", options->json);
+  add_backend(*command, options->backend);
+  return make_command<CollectivesOptions>(command, options, &collectives);
 }
 
 }  // namespace matrixfsdp::bench

@@ -6,7 +6,7 @@
 
 #include <matrixfsdp/comm/session.hpp>
 
-#include "apps/train/backend.hpp"
+#include "apps/bench/command.hpp"
 
 namespace matrixfsdp::bench {
 
@@ -27,5 +27,8 @@ struct CollectivesOptions {
   bool json = false;
 };
 int collectives(Session& session, const CollectivesOptions& options);
+
+/// Its subcommand.
+Command add_collectives(CLI::App& app);
 
 }  // namespace matrixfsdp::bench

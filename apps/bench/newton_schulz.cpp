@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cmath>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <matrixfsdp/core/error.hpp>
@@ -221,6 +222,27 @@ int newton_schulz(Session& session, const NewtonSchulzBenchOptions& options) {
          "gflops", "gemm_gflops", "error"},
         options.json);
   return exit_ok;
+}
+
+Command add_newton_schulz(CLI::App& app) {
+  const auto options = std::make_shared<NewtonSchulzBenchOptions>();
+  CLI::App* command =
+      app.add_subcommand("newton-schulz",
+                         "Orthogonalization of one matrix on one rank. ratio: how many times faster than three gemms "
+                         "a step with the same "
+                         "BLAS and as many steps, in the same rounds; gflops: products that it does; gemm_gflops: "
+                         "rate of one gemm of the "
+                         "shape of X X^T; error: relative distance (Frobenius) to the same polynomial in double.");
+  command->add_option("--shape", options->shapes, "Rows and columns; one or more pairs");
+  command->add_option("--algorithm", options->algorithms)->capture_default_str();
+  command->add_option("--coefficients", options->coefficients)->capture_default_str();
+  command->add_option("--steps", options->steps, "0: the coefficients' own number")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_option("--threads", options->threads)->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--rounds", options->rounds)->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_flag("--json", options->json);
+  return make_command<NewtonSchulzBenchOptions>(command, options, &newton_schulz);
 }
 
 }  // namespace matrixfsdp::bench

@@ -7,6 +7,8 @@
 
 #include <matrixfsdp/comm/session.hpp>
 
+#include "apps/bench/command.hpp"
+
 namespace matrixfsdp::bench {
 
 /// `mfsdp-bench newton-schulz`: orthogonalize beside the plain iteration of three gemms with the same BLAS.
@@ -21,5 +23,8 @@ struct NewtonSchulzBenchOptions {
 };
 /// Throws InputError for more than one rank, an unknown name, and a shape without elements.
 int newton_schulz(Session& session, const NewtonSchulzBenchOptions& options);
+
+/// Its subcommand.
+Command add_newton_schulz(CLI::App& app);
 
 }  // namespace matrixfsdp::bench

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <memory>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <matrixfsdp/baselines/strategy.hpp>
@@ -108,6 +109,7 @@ struct Job {
   Communicator& ranks;
   const OptimizerStepOptions& options;
   ModelSpec model;
+  CollectiveProfile links;
   Machine machine;
 };
 
@@ -121,6 +123,7 @@ double predicted_seconds(const Job& job, const Contender& contender) {
   StepOptions step;
   step.cost.memory.optimizer = cost_of(job.options);
   step.pass.unit_flops.assign(job.model.units.size(), 0);
+  step.links = job.links;
   step.optimizer_collective = step.cost.collective;
   return predict_step(contender.kind, job.model, contender.plan, job.machine, step).optimizer_seconds;
 }
@@ -172,17 +175,15 @@ void add_rows(Communicator& ranks, const OptimizerStepOptions& options, nlohmann
   for (const std::string& name : options.strategies)
     contenders.emplace_back(parse_strategy(name), ranks, model, options);
   const double kernel_rate = orthogonalize_rate(ranks, model, options.newton_schulz_steps);
-  const Job job{ranks, options, model, machine_of(topology, profile, kernel_rate, memory_rate(ranks))};
+  const Job job{ranks, options, model, profile,
+                machine_of(topology, profile, {kernel_rate, kernel_rate, memory_rate(ranks)})};
   for (std::int64_t round = 0; round <= options.rounds; ++round) {
     for (Contender& contender : contenders)
       contender.run(round);
   }
-  const MachineLink& link = profile.nodes > 1 ? job.machine.between : job.machine.inside;
   for (const Contender& contender : contenders) {
     nlohmann::json row = row_of(job, contender, contenders.front(), topology);
-    row["kernel_gflops"] = 1e-9 * kernel_rate;
-    row["link_mb_per_second"] = 1e-6 * link.bytes_per_second;
-    row["kflop_per_byte"] = 1e-3 * kernel_rate / link.bytes_per_second;
+    row.update(balance_of(job.machine));
     rows.push_back(std::move(row));
   }
 }
@@ -209,6 +210,34 @@ int optimizer_step(Session& session, const OptimizerStepOptions& options) {
          "kernel_gflops", "link_mb_per_second", "kflop_per_byte"},
         options.json);
   return exit_ok;
+}
+
+Command add_optimizer_step(CLI::App& app) {
+  const auto options = std::make_shared<OptimizerStepOptions>();
+  CLI::App* command = app.add_subcommand(
+      "optimizer-step",
+      "The optimizer's step of each strategy, on blocks of four h x h and two h x 4h matrices. ratio: over the first "
+      "strategy's, in the same rounds; predicted_ms: of the time model, from this run's links and kernel rate; "
+      "kernel_ms: the busiest rank's FLOPs at that rate; optimizer_bytes, predicted_bytes: sent by all ranks in one "
+      "step, counted and by formula; peak_bytes: of the fullest rank, with weights, gradients and all buffers; "
+      "ranks_with_matrices: by the plan; gamma: the largest of all units; kernel_gflops: of Newton-Schulz on all "
+      "ranks at "
+      "once; kflop_per_byte: that over the rate of a link.");
+  command->add_option("--blocks", options->blocks)->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--hidden", options->hidden)->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--optimizer", options->optimizer)
+      ->check(CLI::IsMember({"muon", "adamw"}))
+      ->capture_default_str();
+  command->add_option("--ns-steps", options->newton_schulz_steps)->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--strategy", options->strategies, "One or more; ratios are to the first")->capture_default_str();
+  command->add_option("--ranks", options->ranks,
+                      "Strong scaling: the first so many ranks, one number after the other; else all");
+  command->add_option("--collective-profile", options->profile,
+                      "File of the calibration: read if it exists, else written");
+  command->add_option("--rounds", options->rounds)->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--threads", options->threads)->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_flag("--json", options->json);
+  return make_command<OptimizerStepOptions>(command, options, &optimizer_step);
 }
 
 }  // namespace matrixfsdp::bench

@@ -6,6 +6,8 @@
 
 #include <matrixfsdp/comm/session.hpp>
 
+#include "apps/bench/command.hpp"
+
 namespace matrixfsdp::bench {
 
 /// `mfsdp-bench optimizer-step`: the optimizer's step of every strategy on the gradients of one reduce, in rounds in
@@ -25,5 +27,8 @@ struct OptimizerStepOptions {
 };
 /// Throws InputError for an unknown name and a number of ranks that the job does not have.
 int optimizer_step(Session& session, const OptimizerStepOptions& options);
+
+/// Its subcommand.
+Command add_optimizer_step(CLI::App& app);
 
 }  // namespace matrixfsdp::bench

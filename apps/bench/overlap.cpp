@@ -6,6 +6,7 @@
 #include <memory>
 #include <thread>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <matrixfsdp/comm/mpi.hpp>
@@ -194,6 +195,41 @@ int overlap(Session& session, const OverlapOptions& options) {
          "step_ms", "over_first", "bound_ms", "ratio", "unshard_hidden", "reduce_hidden"},
         options.json);
   return exit_ok;
+}
+
+Command add_overlap(CLI::App& app) {
+  const auto options = std::make_shared<OverlapOptions>();
+  CLI::App* command = app.add_subcommand(
+      "overlap",
+      "Steps of a model whose computation is a timed wait: how much of the communication hides behind it. progress: "
+      "what moves transfers meanwhile: a thread, tests every --poll-ms, or nothing. communication_ms: a step that "
+      "computes nothing; over_first: step over that of the first row, in the same rounds; first_unshard_ms, "
+      "last_reduce_ms: waits of root and first block, which have nothing to hide "
+      "behind; bound_ms: max(compute, communication) and those; ratio: step over bound; hidden: share of the time "
+      "under way in which the rank did not wait.");
+  command->add_option("--units", options->units)->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--bytes", options->bytes, "Of each unit")
+      ->transform(CLI::AsSizeValue(false))
+      ->capture_default_str();
+  command->add_option("--progress", options->progress, "One or more")
+      ->check(CLI::IsMember({"thread", "poll", "none"}))
+      ->capture_default_str();
+  command
+      ->add_option("--matrices", options->matrices,
+                   "Equal ones, of a unit; one or more. Else those of a transformer's block")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--compute-ms", options->compute_milliseconds, "Of a unit's forward; backward: twice")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_option("--poll-ms", options->poll_milliseconds)->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--prefetch", options->prefetch)->check(CLI::NonNegativeNumber)->capture_default_str();
+  command->add_option("--reduces-in-flight", options->reduces_in_flight)
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_option("--rounds", options->rounds)->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_flag("--json", options->json);
+  add_backend(*command, options->backend);
+  return make_command<OverlapOptions>(command, options, &overlap);
 }
 
 }  // namespace matrixfsdp::bench

@@ -6,7 +6,7 @@
 
 #include <matrixfsdp/comm/session.hpp>
 
-#include "apps/train/backend.hpp"
+#include "apps/bench/command.hpp"
 
 namespace matrixfsdp::bench {
 
@@ -26,5 +26,8 @@ struct OverlapOptions {
   bool json = false;
 };
 int overlap(Session& session, const OverlapOptions& options);
+
+/// Its subcommand.
+Command add_overlap(CLI::App& app);
 
 }  // namespace matrixfsdp::bench

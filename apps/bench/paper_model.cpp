@@ -4,6 +4,7 @@
 #include <functional>
 #include <vector>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <matrixfsdp/core/log.hpp>
@@ -175,6 +176,19 @@ int paper_model(Session& session, const PaperModelOptions& options) {
          "met"},
         options.json);
   return exit_ok;
+}
+
+Command add_paper_model(CLI::App& app) {
+  const auto options = std::make_shared<PaperModelOptions>();
+  CLI::App* command = app.add_subcommand(
+      "paper-model",
+      "The published figures (64 A100; Gao, Xu, Zhang 2026) beside the model's. Four rates (products, "
+      "orthogonalization, a rank's link inside a node and between nodes) are fitted to the rows of 1 and 2 nodes "
+      "(fitted); all else is predicted: step_ms, the optimizer's; total_ms; gb_..., of a rank on 64 ranks, with "
+      "embedding and head sharded, or whole with their gradients as this library's runtime has them. met: "
+      "within the tolerance. fsdp2 is the published stock, fsdp2-gather gathers all matrices at once.");
+  command->add_flag("--json", options->json);
+  return make_command<PaperModelOptions>(command, options, &paper_model);
 }
 
 }  // namespace matrixfsdp::bench

@@ -2,6 +2,8 @@
 
 #include <matrixfsdp/comm/session.hpp>
 
+#include "apps/bench/command.hpp"
+
 namespace matrixfsdp::bench {
 
 /// `mfsdp-bench paper-model`: the model of time and memory beside the published figures (Gao, Xu, Zhang 2026; 64 A100).
@@ -11,5 +13,8 @@ struct PaperModelOptions {
 
 /// Four rates are fitted to the rows of 1 and 2 nodes; everything else is predicted. A row for each figure.
 int paper_model(Session& session, const PaperModelOptions& options);
+
+/// Its subcommand.
+Command add_paper_model(CLI::App& app);
 
 }  // namespace matrixfsdp::bench

@@ -110,6 +110,10 @@ std::vector<PaperStep> paper_steps() {
           {8, 128, 5064, 93, 10004, 4989}};
 }
 
+std::vector<PaperPolicy> paper_policies() {
+  return {{"role", 2511}, {"scope", 2486}, {"cost", 2508}};
+}
+
 std::vector<PaperMemory> paper_memory() {
   using enum StrategyKind;
   return {{"1.7B", matrix_fsdp, 1.4 * giga},  {"4B", matrix_fsdp, 2.6 * giga},    {"8B", matrix_fsdp, 4.3 * giga},

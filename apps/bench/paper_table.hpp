@@ -24,6 +24,16 @@ inline constexpr std::size_t paper_calibration_rows = 2;
 
 inline constexpr int paper_memory_ranks = 64;
 
+/// Milliseconds of a whole step of 64 blocks on 64 ranks, with owners as one policy places them.
+struct PaperPolicy {
+  std::string policy;
+  double total = 0;
+};
+std::vector<PaperPolicy> paper_policies();
+
+/// The same with a padded all-gather of matrices instead of owners' segments: the published ablation.
+inline constexpr double paper_padded_total = 18079;
+
 /// Bytes that a rank needs at most.
 struct PaperMemory {
   std::string model;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <ctime>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <matrixfsdp/plan/planner.hpp>
@@ -87,6 +88,21 @@ int planner(Session& session, const PlannerBenchOptions& options) {
   print("planner", session, rows, {"matrices", "ranks", "seconds", "cpu_seconds", "imbalance_bytes", "imbalance_flops"},
         options.json);
   return exit_ok;
+}
+
+Command add_planner(CLI::App& app) {
+  const auto options = std::make_shared<PlannerBenchOptions>();
+  CLI::App* command = app.add_subcommand("planner",
+                                         "Time of a plan for blocks of a thousand matrices, on one core "
+                                         "(cpu_seconds: without what other programs took), and "
+                                         "the balance that it reaches.");
+  command->add_option("--matrices", options->matrices, "One or more")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--ranks", options->ranks, "One or more")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--rounds", options->rounds)->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_flag("--json", options->json);
+  return make_command<PlannerBenchOptions>(command, options, &planner);
 }
 
 }  // namespace matrixfsdp::bench

@@ -5,6 +5,8 @@
 
 #include <matrixfsdp/comm/session.hpp>
 
+#include "apps/bench/command.hpp"
+
 namespace matrixfsdp::bench {
 
 /// `mfsdp-bench planner`: how long a plan of a great many matrices takes, on one core.
@@ -15,5 +17,8 @@ struct PlannerBenchOptions {
   bool json = false;
 };
 int planner(Session& session, const PlannerBenchOptions& options);
+
+/// Its subcommand.
+Command add_planner(CLI::App& app);
 
 }  // namespace matrixfsdp::bench

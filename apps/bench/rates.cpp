@@ -6,6 +6,7 @@
 #include <map>
 #include <vector>
 
+#include <matrixfsdp/linalg/blas.hpp>
 #include <matrixfsdp/orthogonalize/newton_schulz.hpp>
 
 #include "apps/bench/benchmark.hpp"
@@ -78,8 +79,28 @@ double memory_rate(Communicator& communicator) {
   return 1 / slowest(communicator, since(start) / static_cast<double>(bytes));
 }
 
-Machine machine_of(const Topology& topology, const CollectiveProfile& profile, double orthogonalize_rate,
-                   double memory_rate) {
+double product_rate(std::int64_t m, std::int64_t n, std::int64_t k) {
+  const Tensor<float> a = make_tensor<float>("a", m * k);
+  const Tensor<float> b = make_tensor<float>("b", n * k);
+  const Tensor<float> c = make_tensor<float>("c", m * n);
+  Kokkos::deep_copy(a, 0.5F);
+  Kokkos::deep_copy(b, 0.25F);
+  const auto product = [&] {
+    linalg::gemm<float>(linalg::Op::none, linalg::Op::transpose, 1.0F, MatrixView<float>(a.data(), m, k),
+                        MatrixView<float>(b.data(), n, k), 0.0F, MatrixView<float>(c.data(), m, n));
+    Kokkos::fence();
+  };
+  product();
+  const auto start = Clock::now();
+  std::int64_t count = 0;
+  do {
+    product();
+    ++count;
+  } while (since(start) < 0.2);
+  return 2 * static_cast<double>(count * m * n * k) / since(start);
+}
+
+Machine machine_of(const Topology& topology, const CollectiveProfile& profile, const RankRates& rates) {
   Machine machine;
   machine.name = "this job";
   machine.nodes = profile.nodes;
@@ -87,10 +108,18 @@ Machine machine_of(const Topology& topology, const CollectiveProfile& profile, d
   const LinkModel none;
   machine.inside = link_of(profile.inside.value_or(profile.between.value_or(none)));
   machine.between = link_of(profile.between.value_or(profile.inside.value_or(none)));
-  machine.orthogonalize_flops_per_second = machine.gemm_flops_per_second = std::max(1.0, orthogonalize_rate);
-  machine.memory_bytes_per_second = memory_rate;
+  machine.gemm_flops_per_second = std::max(1.0, rates.product_flops);
+  machine.orthogonalize_flops_per_second = std::max(1.0, rates.orthogonalize_flops);
+  machine.memory_bytes_per_second = rates.memory_bytes;
   machine.memory_bytes = 1e18;  // whether it fits is not asked
   return machine;
+}
+
+nlohmann::json balance_of(const Machine& machine) {
+  const double link = (machine.nodes > 1 ? machine.between : machine.inside).bytes_per_second;
+  return {{"kernel_gflops", 1e-9 * machine.orthogonalize_flops_per_second},
+          {"link_mb_per_second", 1e-6 * link},
+          {"kflop_per_byte", 1e-3 * machine.orthogonalize_flops_per_second / link}};
 }
 
 }  // namespace matrixfsdp::bench

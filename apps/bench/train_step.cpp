@@ -1,177 +1,229 @@
 #include "apps/bench/train_step.hpp"
 
-#include <chrono>
+#include <list>
 #include <memory>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <matrixfsdp/comm/mpi.hpp>
 #include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/core/log.hpp>
-#include <matrixfsdp/core/random.hpp>
-#include <matrixfsdp/linalg/blas.hpp>
 
 #include "apps/bench/benchmark.hpp"
-#include "apps/train/replica.hpp"
+#include "apps/bench/rates.hpp"
+#include "apps/bench/train_contender.hpp"
+#include "apps/train/collective_profile.hpp"
 
 namespace matrixfsdp::bench {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  Kokkos::fence();
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-/// Rate of one large product in this run: the model's own feed-forward shape, a number of times over at least 0.2 s.
-double sgemm_gflops(std::int64_t m, std::int64_t n, std::int64_t k) {
-  const Tensor<float> a = make_tensor<float>("a", m * k);
-  const Tensor<float> b = make_tensor<float>("b", n * k);
-  const Tensor<float> c = make_tensor<float>("c", m * n);
-  Kokkos::deep_copy(a, 0.5F);
-  Kokkos::deep_copy(b, 0.25F);
-  const auto product = [&] {
-    linalg::gemm<float>(linalg::Op::none, linalg::Op::transpose, 1.0F, MatrixView<float>(a.data(), m, k),
-                        MatrixView<float>(b.data(), n, k), 0.0F, MatrixView<float>(c.data(), m, n));
-  };
-  product();
-  const auto start = Clock::now();
-  std::int64_t count = 0;
-  do {
-    product();
-    ++count;
-  } while (seconds_since(start) < 0.2);
-  return 2e-9 * static_cast<double>(count * m * n * k) / seconds_since(start);
-}
-
-struct Contender {
-  std::string strategy;
-  std::unique_ptr<train::Replica> replica;
-  std::vector<double> forward, backward, optimizer, total, fraction, forward_backward_fraction, hidden;
-  double product_flops = 0;
-  std::int64_t optimizer_bytes = 0;
-};
-
-train::Options training_options(const TrainStepOptions& options, const std::string& strategy, int world_size) {
+train::Options training_options(const TrainStepOptions& options, int world_size) {
   train::Options result;
   result.model = options.model;
-  result.shape = transformer_from_name(options.model);
-  result.shape.sequence_length = options.sequence_length;
+  result.shape = train::resolve_shape(options.model, options.extents);
   result.micro_batch = options.micro_batch;
   result.batch_size = options.micro_batch * options.passes * world_size;
   result.recompute = options.recompute;
-  result.strategy = parse_strategy(strategy);
   result.optimizer.matrices = options.optimizer == "adamw" ? MatrixOptimizer::adamw : MatrixOptimizer::muon;
+  result.optimizer.muon.newton_schulz.steps = options.newton_schulz_steps;
+  result.planner.optimizer.newton_schulz_steps = options.newton_schulz_steps;
   result.planner.optimizer.matrices_on_adamw = options.optimizer == "adamw";
   return result;
 }
 
-train::MicroBatch random_batch(const train::Options& options, std::int64_t index) {
-  train::MicroBatch batch;
-  const CounterRandom random(1, static_cast<std::uint64_t>(index));
-  const auto vocabulary = static_cast<std::uint64_t>(options.shape.vocabulary);
-  const std::int64_t count = options.micro_batch * options.sequence_length();
-  for (std::int64_t i = 0; i < count; ++i) {
-    batch.tokens.push_back(static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(2 * i), vocabulary)));
-    batch.targets.push_back(static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(2 * i + 1), vocabulary)));
+/// Every strategy with every planner and every collective.
+std::list<TrainContender> make_contenders(Communicator& communicator, const TrainStepOptions& options,
+                                          const Topology& topology, const CollectiveProfile& links) {
+  train::Options training = training_options(options, communicator.size());
+  std::list<TrainContender> contenders;
+  for (const std::string& strategy : options.strategies) {
+    for (const std::string& planner : options.planners) {
+      for (const std::string& collective : options.collectives) {
+        training.strategy = parse_strategy(strategy);
+        training.planner.policy = parse_policy(planner);
+        training.automatic_collectives = collective == "auto";
+        training.sharding.collective = parse_collective(training.automatic_collectives ? "scatter" : collective);
+        contenders.emplace_back(communicator, training, topology, links);
+      }
+    }
   }
-  return batch;
+  return contenders;
 }
 
-/// Of unshard and reduce together.
-double hidden_between(const TransferTimes& before, const TransferTimes& after) {
-  const double under_way =
-      after.unshard_under_way + after.reduce_under_way - before.unshard_under_way - before.reduce_under_way;
-  const double waited = after.unshard_waited + after.reduce_waited - before.unshard_waited - before.reduce_waited;
-  return hidden_share(under_way, waited);
+nlohmann::json milliseconds(std::vector<double> seconds) {
+  for (double& value : seconds)
+    value *= 1e3;
+  return to_json(spread_of(std::move(seconds)));
 }
 
-/// One step; `gflops` is the rate of sgemm measured just before.
-void run_step(Communicator& communicator, Contender& contender, const train::Options& options, double gflops,
-              bool count) {
-  train::Replica& replica = *contender.replica;
-  const std::int64_t passes = options.passes(communicator.size());
-  const std::int64_t flops_before = replica.network.product_flops();
-  const TransferTimes transfers_before = replica.model.transfer_times();
-  const std::int64_t bytes_before = communicator.bytes()[Purpose::optimizer];
-  communicator.barrier({"benchmark round", "", ""});
-  const auto start = Clock::now();
-  train::PassTimes times;
-  replica.model.begin_step();
-  for (std::int64_t pass = 0; pass < passes; ++pass) {
-    const auto batch = random_batch(options, pass * communicator.size() + communicator.rank());
-    train::run_pass(replica, batch, 1.0F / static_cast<float>(options.batch_size * options.sequence_length()), times);
+nlohmann::json ratios(const std::vector<double>& values, const std::vector<double>& reference) {
+  std::vector<double> quotients;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    quotients.push_back(values[i] / reference[i]);
+  return to_json(spread_of(std::move(quotients)));
+}
+
+nlohmann::json to_json(const ByteCounts& bytes, std::initializer_list<Purpose> purposes) {
+  nlohmann::json result;
+  for (const Purpose purpose : purposes)
+    result[std::string(name_of(purpose))] = bytes[purpose];
+  return result;
+}
+
+void add_prediction(const TrainContender& contender, const Machine& machine, nlohmann::json& row) {
+  const StrategyPrediction predicted = contender.predict(machine);
+  row["predicted_forward_ms"] = 1e3 * predicted.forward_seconds;
+  row["predicted_backward_ms"] = 1e3 * predicted.backward_seconds;
+  row["predicted_optimizer_ms"] = 1e3 * predicted.optimizer_seconds;
+  row["predicted_total_ms"] = 1e3 * predicted.total_seconds();
+  row["over_predicted"] = spread_of(contender.figures().total).median / predicted.total_seconds();
+}
+
+nlohmann::json row_of(const TrainContender& contender, const TrainContender& first) {
+  const TrainFigures& figures = contender.figures();
+  const train::Options& options = contender.options();
+  using enum Purpose;
+  return {
+      {"strategy", name_of(options.strategy)},
+      {"planner", name_of(options.planner.policy)},
+      {"collective", options.automatic_collectives ? "auto" : name_of(options.sharding.collective)},
+      {"optimizer", options.optimizer.matrices == MatrixOptimizer::muon ? "muon" : "adamw"},
+      {"ns_steps", options.planner.optimizer.newton_schulz_steps},
+      {"forward_ms", milliseconds(figures.forward)},
+      {"backward_ms", milliseconds(figures.backward)},
+      {"optimizer_ms", milliseconds(figures.optimizer)},
+      {"total_ms", milliseconds(figures.total)},
+      {"ratio", ratios(figures.total, first.figures().total)},
+      {"bytes", to_json(figures.bytes, {unshard, reduce, clip, optimizer, other})},
+      {"optimizer_bytes", figures.bytes[optimizer]},
+      {"gamma", contender.gamma()},
+      {"hidden_share", to_json(spread_of(figures.hidden))},
+      {"product_gflop", 1e-9 * figures.product_flops},
+      {"forward_backward_fraction", to_json(spread_of(figures.forward_backward_fraction))},
+      {"step_fraction", to_json(spread_of(figures.fraction))},
+  };
+}
+
+/// Runs the rounds; the rates of sgemm just before each step, on this rank.
+std::vector<double> run_rounds(std::list<TrainContender>& contenders, const TrainStepOptions& options) {
+  std::vector<double> rates;
+  for (std::int64_t round = 0; round <= options.rounds; ++round) {  // the first one warms up
+    for (TrainContender& contender : contenders) {
+      const TransformerShape& shape = contender.options().shape;
+      const double rate = product_rate(options.micro_batch * shape.sequence_length, shape.ffn, shape.hidden);
+      contender.run(rate, round > 0);
+      if (round > 0) rates.push_back(rate);
+    }
   }
-  const double forward_backward = seconds_since(start);
-  const GradientNorm norm = gradient_norm(replica.model);
-  const auto optimizer_start = Clock::now();
-  replica.strategy.step({clip_scale(norm.norm, 1.0), 0.01, 1});
-  const double optimizer = seconds_since(optimizer_start);
-  const double total = slowest(communicator, seconds_since(start));
-  if (!count) return;
-  const double flops = static_cast<double>(replica.network.product_flops() - flops_before);
-  contender.product_flops = flops;
-  contender.forward.push_back(1e3 * slowest(communicator, times.forward));
-  contender.backward.push_back(1e3 * slowest(communicator, times.backward));
-  contender.optimizer.push_back(1e3 * slowest(communicator, optimizer));
-  contender.total.push_back(1e3 * total);
-  contender.fraction.push_back(1e-9 * flops / total / gflops);
-  contender.forward_backward_fraction.push_back(1e-9 * flops / slowest(communicator, forward_backward) / gflops);
-  contender.hidden.push_back(hidden_between(transfers_before, replica.model.transfer_times()));
-  contender.optimizer_bytes += communicator.bytes()[Purpose::optimizer] - bytes_before;
+  return rates;
+}
+
+nlohmann::json rows_of(Communicator& communicator, const std::list<TrainContender>& contenders, const Machine& machine,
+                       const nlohmann::json& sgemm) {
+  using enum Purpose;
+  nlohmann::json rows = nlohmann::json::array();
+  for (const TrainContender& contender : contenders) {
+    nlohmann::json row = row_of(contender, contenders.front());
+    row["world_size"] = communicator.size();
+    row["peak_bytes"] = contender.peak_bytes();
+    row["predicted_bytes"] = to_json(contender.predicted_bytes(), {unshard, reduce, optimizer});
+    row["sgemm_gflops"] = sgemm;
+    add_prediction(contender, machine, row);
+    row.update(balance_of(machine));
+    rows.push_back(std::move(row));
+  }
+  return rows;
 }
 
 }  // namespace
 
 int train_step(Session& session, const TrainStepOptions& options) {
   Communicator& communicator = session.world();
+  const ModelSpec model = transformer_model(training_options(options, communicator.size()).shape);
+  const Topology topology = mpi::topology_of(communicator);
+  const CollectiveProfile profile = train::collective_profile(communicator, topology, options.profile);
+  // After the calibration, which is of MPI.
   const nccl::Attachment attachment = train::attach_backend(communicator, options.backend);
   if (communicator.rank() == 0) log_line(attachment.description());
-  std::vector<Contender> contenders;
-  for (const std::string& strategy : options.strategies) {
-    const train::Options training = training_options(options, strategy, communicator.size());
-    const ModelSpec model = transformer_model(training.shape);
-    Plan plan = make_strategy_plan(training.strategy, model, communicator.size(), training.planner);
-    contenders.emplace_back();
-    contenders.back().strategy = strategy;
-    contenders.back().replica = std::make_unique<train::Replica>(communicator, training, std::move(plan));
-  }
-  std::vector<double> sgemm;
-  for (std::int64_t round = 0; round <= options.rounds; ++round) {  // the first one warms up
-    for (Contender& contender : contenders) {
-      const train::Options training = training_options(options, contender.strategy, communicator.size());
-      const double gflops =
-          sgemm_gflops(options.micro_batch * options.sequence_length, training.shape.ffn, training.shape.hidden);
-      if (round > 0) sgemm.push_back(gflops);
-      run_step(communicator, contender, training, gflops, round > 0);
-    }
-  }
-  nlohmann::json rows = nlohmann::json::array();
-  const double reference = spread_of(contenders.front().total).median;
-  for (const Contender& contender : contenders) {
-    const Spread total = spread_of(contender.total);
-    rows.push_back({
-        {"strategy", contender.strategy},
-        {"optimizer", options.optimizer},
-        {"forward_ms", to_json(spread_of(contender.forward))},
-        {"backward_ms", to_json(spread_of(contender.backward))},
-        {"optimizer_ms", to_json(spread_of(contender.optimizer))},
-        {"total_ms", to_json(total)},
-        {"optimizer_bytes", contender.optimizer_bytes},
-        {"peak_bytes", contender.replica->resident_bytes()},
-        {"ratio", total.median / reference},
-        {"hidden_share", to_json(spread_of(contender.hidden))},
-        {"product_gflop", 1e-9 * contender.product_flops},
-        {"sgemm_gflops", to_json(spread_of(sgemm))},
-        {"forward_backward_fraction", to_json(spread_of(contender.forward_backward_fraction))},
-        {"step_fraction", to_json(spread_of(contender.fraction))},
-    });
-  }
-  print("train-step", session, rows,
-        {"strategy", "optimizer", "forward_ms", "backward_ms", "optimizer_ms", "total_ms", "optimizer_bytes",
-         "peak_bytes", "ratio", "hidden_share", "sgemm_gflops", "forward_backward_fraction", "step_fraction"},
+  std::list<TrainContender> contenders = make_contenders(communicator, options, topology, profile);
+  const double orthogonalize = orthogonalize_rate(communicator, model, options.newton_schulz_steps);
+  const double memory = memory_rate(communicator);
+  std::vector<double> rates = run_rounds(contenders, options);
+  for (double& rate : rates)
+    rate *= 1e-9;
+  const Spread sgemm = spread_of(rates);
+  const double slowest_sgemm = 1e9 / slowest(communicator, 1 / sgemm.median);
+  const Machine machine = machine_of(topology, profile, {slowest_sgemm, orthogonalize, memory});
+  print("train-step", session, rows_of(communicator, contenders, machine, to_json(sgemm)),
+        {"strategy",
+         "planner",
+         "collective",
+         "ns_steps",
+         "forward_ms",
+         "backward_ms",
+         "optimizer_ms",
+         "total_ms",
+         "ratio",
+         "predicted_total_ms",
+         "over_predicted",
+         "optimizer_bytes",
+         "peak_bytes",
+         "gamma",
+         "hidden_share",
+         "sgemm_gflops",
+         "forward_backward_fraction",
+         "step_fraction",
+         "kernel_gflops",
+         "link_mb_per_second",
+         "kflop_per_byte"},
         options.json);
   return exit_ok;
+}
+
+Command add_train_step(CLI::App& app) {
+  const auto options = std::make_shared<TrainStepOptions>();
+  CLI::App* command = app.add_subcommand(
+      "train-step",
+      "Whole training steps. Phases: of the slowest rank. ratio: total over the first row's, in the same rounds; "
+      "predicted: of the time model, from this run's links and rates; bytes: sent by all ranks in one step; "
+      "peak_bytes: of the fullest rank; gamma: the largest of all units; sgemm_gflops: of one large product; "
+      "forward_backward_fraction and step_fraction: FLOPs of the transformer's matrix products (recomputation and the "
+      "optimizer's own products not counted) over the time of forward and backward, and over the time of the whole "
+      "step, as a fraction of that rate; kernel_gflops: of Newton-Schulz on all ranks at once; kflop_per_byte: that "
+      "over the rate of a link.");
+  apps::OptionReader reader(*command);
+  train::add_model_options(reader, options->model, options->extents);
+  command->add_option("--micro-batch", options->micro_batch)->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--passes", options->passes, "Per step and rank")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--optimizer", options->optimizer)
+      ->check(CLI::IsMember({"muon", "adamw"}))
+      ->capture_default_str();
+  command->add_option("--ns-steps", options->newton_schulz_steps, "Newton-Schulz steps")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--strategy", options->strategies, "One or more; ratios are to the first")
+      ->check(CLI::IsMember(strategy_names()))
+      ->capture_default_str();
+  command->add_option("--planner", options->planners, "One or more, of matrix-fsdp and zero1-owner")
+      ->check(CLI::IsMember({"role", "scope", "cost", "balanced"}))
+      ->capture_default_str();
+  command
+      ->add_option("--collective", options->collectives,
+                   "Of unshard, one or more. padded: an all-gather of everybody's largest segment; auto: what the "
+                   "calibration predicts to be the fastest, for each unit, and for its reduction")
+      ->check(CLI::IsMember({"direct", "chain", "scatter", "tree", "hierarchical", "padded", "auto"}))
+      ->capture_default_str();
+  command->add_option("--collective-profile", options->profile,
+                      "File of the calibration: read if it exists, else written");
+  command->add_flag("--recompute", options->recompute);
+  command->add_option("--rounds", options->rounds)->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--threads", options->threads, "Of each rank")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_flag("--json", options->json);
+  add_backend(*command, options->backend);
+  return make_command<TrainStepOptions>(command, options, &train_step);
 }
 
 }  // namespace matrixfsdp::bench

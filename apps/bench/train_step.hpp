@@ -6,25 +6,34 @@
 
 #include <matrixfsdp/comm/session.hpp>
 
-#include "apps/train/backend.hpp"
+#include "apps/bench/command.hpp"
+#include "apps/train/model_options.hpp"
 
 namespace matrixfsdp::bench {
 
-/// `mfsdp-bench train-step`: whole training steps of each strategy, interleaved, beside the rate of sgemm in the same
-/// run.
+/// `mfsdp-bench train-step`: whole training steps of each strategy (with each planner and each collective, where there
+/// are several), in rounds in which they take turns, beside what the time model predicts from rates of the same run.
 struct TrainStepOptions {
   std::string model = "gpt2:124m";
-  std::int64_t sequence_length = 256;
+  train::ShapeOverrides extents{.sequence_length = 256};
   std::int64_t micro_batch = 4;
   std::int64_t passes = 1;  ///< per step and rank
   std::string optimizer = "muon";
-  std::vector<std::string> strategies = {"matrix-fsdp"};
+  int newton_schulz_steps = 5;
+  std::vector<std::string> strategies = {"matrix-fsdp"};  ///< ratios are to the first row
+  std::vector<std::string> planners = {"balanced"};
+  std::vector<std::string> collectives = {"scatter"};  ///< of unshard
+  std::string profile;  ///< file of the links' calibration; empty: calibrate, and keep it nowhere
   bool recompute = false;
   train::Backend backend = train::Backend::automatic;
   std::int64_t rounds = 5;
   int threads = 1;
   bool json = false;
 };
+/// Throws InputError for a shape or a combination of strategy and collective that cannot be.
 int train_step(Session& session, const TrainStepOptions& options);
+
+/// Its subcommand.
+Command add_train_step(CLI::App& app);
 
 }  // namespace matrixfsdp::bench

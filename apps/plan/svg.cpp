@@ -10,6 +10,8 @@
 
 #include <fmt/format.h>
 
+#include "apps/escaped.hpp"
+
 namespace matrixfsdp::apps {
 namespace {
 
@@ -20,30 +22,6 @@ constexpr double cell = 12;
 constexpr double bar_width = 640;
 constexpr double bar_height = 18;
 constexpr double right_margin = 130;  // for the text behind bars
-
-std::string escaped(std::string_view text) {
-  std::string result;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        result += "&amp;";
-        break;
-      case '<':
-        result += "&lt;";
-        break;
-      case '>':
-        result += "&gt;";
-        break;
-      case '"':
-        result += "&quot;";
-        break;
-      default:
-        // XML has no way to write most control characters.
-        result += static_cast<unsigned char>(c) < 32 ? '?' : c;
-    }
-  }
-  return result;
-}
 
 /// A picture that grows downwards.
 class Drawing {

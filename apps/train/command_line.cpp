@@ -11,6 +11,7 @@
 #include <matrixfsdp/core/error.hpp>
 
 #include "apps/option_reader.hpp"
+#include "apps/train/model_options.hpp"
 #include "apps/train/options.hpp"
 #include "apps/train/unit_policies.hpp"
 #include "apps/train/version.hpp"
@@ -20,66 +21,10 @@ namespace {
 
 using apps::OptionReader;
 
-/// Extents as given; 0 where not given, so that the catalogue's or the defaults' value stays.
-struct ShapeOverrides {
-  std::int64_t layers = 0;
-  std::int64_t hidden = 0;
-  std::int64_t heads = 0;
-  std::int64_t kv_heads = 0;
-  std::int64_t ffn = 0;
-  std::int64_t sequence_length = 0;
-  std::int64_t vocabulary = 0;
-};
-
-/// A catalogue name, or a bare style: then a small model of that style over bytes, changed by the extents given.
-TransformerShape resolve_shape(const std::string& model, const ShapeOverrides& given) {
-  const bool bare = model == "gpt2" || model == "llama";
-  TransformerShape shape;
-  if (bare) {
-    shape.style = model == "gpt2" ? TransformerStyle::gpt2 : TransformerStyle::llama;
-    shape.layers = 4;
-    shape.hidden = 128;
-    shape.heads = 4;
-    shape.sequence_length = 128;
-    shape.vocabulary = 256;
-    shape.tied_head = shape.style == TransformerStyle::gpt2;
-  } else {
-    shape = transformer_from_name(model);
-  }
-  const auto override_with = [](std::int64_t& target, std::int64_t value) {
-    if (value > 0) target = value;
-  };
-  override_with(shape.layers, given.layers);
-  override_with(shape.hidden, given.hidden);
-  override_with(shape.heads, given.heads);
-  if (bare || shape.style == TransformerStyle::gpt2) shape.kv_heads = shape.heads;
-  if (bare) shape.ffn = 4 * shape.hidden;
-  override_with(shape.kv_heads, given.kv_heads);
-  override_with(shape.ffn, given.ffn);
-  override_with(shape.sequence_length, given.sequence_length);
-  override_with(shape.vocabulary, given.vocabulary);
-  validate(shape);
-  return shape;
-}
-
 void add_data_options(OptionReader& reader, CLI::App& app, Options& options) {
   app.add_option("--data", options.data, "Text files (bytes), directories of them, or llm.c token shards (.bin)");
   app.add_option("--val", options.validation, "Validation data; by default the last part of --data is held out");
   reader.real("--val-fraction", options.validation_fraction, 0.0, 0.9, "Share of --data held out when --val is absent");
-}
-
-void add_model_options(OptionReader& reader, std::string& model, ShapeOverrides& given) {
-  reader.text("--model",
-              "gpt2 or llama with the extents below, or a catalogue name: " +
-                  fmt::format("{}", fmt::join(transformer_names(), ", ")),
-              model, [&model](const std::string& value) { model = value; });
-  reader.integer("--layers", given.layers, 1, "Transformer blocks")->default_str("");
-  reader.integer("--hidden", given.hidden, 1, "Width")->default_str("");
-  reader.integer("--heads", given.heads, 1, "Attention heads; they divide --hidden")->default_str("");
-  reader.integer("--kv-heads", given.kv_heads, 1, "Key and value heads (llama)")->default_str("");
-  reader.integer("--ffn", given.ffn, 1, "Inner width of the feed-forward part")->default_str("");
-  reader.integer("--seq-len", given.sequence_length, 1, "Tokens per sequence")->default_str("");
-  reader.integer("--vocab-size", given.vocabulary, 1, "Token ids; at least 256 for text")->default_str("");
 }
 
 void add_optimizer_options(OptionReader& reader, CLI::App& app, Options& options, std::string& coefficients,

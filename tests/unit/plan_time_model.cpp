@@ -196,5 +196,51 @@ TEST(PlanTimeModel, refuses_what_does_not_fit) {
   EXPECT_THROW(predict_step(StrategyKind::matrix_fsdp, job.model, plan, machine_of(1, 4), job.options), ContractError);
 }
 
+// Without computation, forward is one unshard after the other, by the algorithm that is asked for.
+TEST(PlanTimeModel, forward_takes_the_unshard_that_is_asked_for) {
+  Job job;
+  job.options.pass.unit_flops.assign(job.model.units.size(), 0);
+  Machine machine = machine_of(4, 1);
+  machine.between.latency_seconds = 1e-4;
+  const Plan plan = make_plan(job.model, 4);
+  for (const CollectiveAlgorithm algorithm :
+       {CollectiveAlgorithm::direct, CollectiveAlgorithm::chain, CollectiveAlgorithm::padded}) {
+    double sum = 0;
+    for (const UnitPlan& unit : plan.units)
+      sum += predicted_unshard_seconds(algorithm, segment_table(unit.weights), make_topology(4, 1),
+                                       collective_profile(machine));
+    job.options.unshard_collective = algorithm;
+    EXPECT_NEAR(job.predict(StrategyKind::matrix_fsdp, machine).forward_seconds, sum, 1e-9 * sum) << name_of(algorithm);
+  }
+}
+
+// Links as they were measured, where all together are half as fast as one rank alone: what all do at once takes twice
+// as long as the machine says.
+TEST(PlanTimeModel, calibrated_links_bring_their_contention) {
+  Job job;
+  job.options.pass.unit_flops.assign(job.model.units.size(), 0);
+  job.options.unshard_collective = job.options.optimizer_collective = CollectiveAlgorithm::direct;
+  Machine machine = machine_of(4, 1);
+  machine.orthogonalize_flops_per_second = machine.memory_bytes_per_second = 1e30;
+  machine.between.node_bytes_per_second = machine.between.bytes_per_second;
+  const auto predict = [&](StrategyKind kind) { return job.predict(kind, machine); };
+  for (const StrategyKind kind : {StrategyKind::fsdp2_gather, StrategyKind::fsdp2_alltoall}) {
+    job.options.links = std::nullopt;
+    const StrategyPrediction described = predict(kind);
+    job.options.links = collective_profile(machine);
+    job.options.links->inside = std::nullopt;  // no node has two ranks
+    EXPECT_DOUBLE_EQ(predict(kind).forward_seconds, described.forward_seconds);
+    EXPECT_DOUBLE_EQ(predict(kind).optimizer_seconds, described.optimizer_seconds);
+    job.options.links->between->contention = 2;
+    EXPECT_NEAR(predict(kind).forward_seconds, 2 * described.forward_seconds, 1e-9 * described.forward_seconds);
+    EXPECT_NEAR(predict(kind).optimizer_seconds, 2 * described.optimizer_seconds, 1e-9 * described.optimizer_seconds);
+  }
+  job.options.links->world_size = 5;
+  EXPECT_THROW(predict(StrategyKind::fsdp2), ContractError);
+  job.options.links->world_size = 4;
+  job.options.links->nodes = 2;
+  EXPECT_THROW(predict(StrategyKind::fsdp2), ContractError);
+}
+
 }  // namespace
 }  // namespace matrixfsdp

@@ -53,7 +53,8 @@ std::vector<UnitSeconds> unit_seconds(StrategyKind kind, const ModelSpec& model,
     unit.forward = static_cast<double>(options.pass.unit_flops[u]) / rate;
     unit.backward = (options.recompute ? 3 : 2) * unit.forward;
     if (shards_weights(kind))
-      unit.unshard = transfers.unshard(table_of(kind, plan.units[u].weights, plan.world_size), weight_bytes);
+      unit.unshard = transfers.unshard(table_of(kind, plan.units[u].weights, plan.world_size), weight_bytes,
+                                       options.unshard_collective);
     unit.reduce = transfers.reduce(gradients, gradient_bytes, passes);
     // Sums that all ranks need.
     if (kind == StrategyKind::ddp)
@@ -93,7 +94,11 @@ StrategyPrediction predict_step(StrategyKind kind, const ModelSpec& model, const
         fmt::format("predict_step: FLOPs of {} units and a machine of {} ranks: expected {} and {}, the plan's",
                     options.pass.unit_flops.size(), machine.ranks(), model.units.size(), plan.world_size));
   }
-  detail::Transfers transfers(machine);
+  if (options.links && (options.links->world_size != plan.world_size || options.links->nodes != machine.nodes)) {
+    throw ContractError(fmt::format("predict_step: links of {} ranks on {} nodes: expected {} on {}, the machine's",
+                                    options.links->world_size, options.links->nodes, plan.world_size, machine.nodes));
+  }
+  detail::Transfers transfers(machine, options.links);
   const std::vector<StrategyLoad> loads = strategy_loads(kind, model, plan, transfers.topology(), options.cost);
   const MemoryOptions& memory = options.cost.memory;
   const std::vector<UnitSeconds> units = unit_seconds(kind, model, plan, machine, options, transfers);

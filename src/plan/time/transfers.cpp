@@ -17,9 +17,13 @@ std::int64_t fullest(const SegmentTable& table) {
 
 }  // namespace
 
-Transfers::Transfers(const Machine& machine)
+Transfers::Transfers(const Machine& machine, const std::optional<CollectiveProfile>& links)
     : topology_(make_topology(static_cast<int>(machine.ranks()), machine.ranks_per_node)),
-      profile_(collective_profile(machine)) {}
+      profile_(collective_profile(machine)) {
+  if (!links) return;
+  if (links->inside) profile_.inside = links->inside;
+  if (links->between) profile_.between = links->between;
+}
 
 /// The collectives' model counts in float32.
 CollectiveProfile Transfers::scaled(double element_bytes) const {
@@ -65,9 +69,10 @@ double Transfers::exchange(double bytes) const {
   const LinkModel& inside = *profile_.inside;
   const LinkModel& between = *profile_.between;
   const double alpha = far > 0 ? between.alpha_seconds : inside.alpha_seconds;
-  // All ranks of a node do the same at once.
-  return alpha + std::max(near * inside.beta_seconds_per_byte + far * between.beta_seconds_per_byte,
-                          far * here * between.node_beta_seconds_per_byte);
+  // All ranks do the same at once.
+  const double together = far * here * between.all_beta_seconds_per_byte * between.contention;
+  return alpha + std::max({near * inside.beta_seconds_per_byte + far * between.beta_seconds_per_byte,
+                           far * here * between.node_beta_seconds_per_byte, together});
 }
 
 }  // namespace matrixfsdp::detail

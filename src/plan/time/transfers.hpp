@@ -14,7 +14,8 @@ namespace matrixfsdp::detail {
 /// fullest rank) are priced once.
 class Transfers {
  public:
-  explicit Transfers(const Machine& machine);
+  /// `links`: instead of the machine's; they may lack a class that the machine does not have.
+  explicit Transfers(const Machine& machine, const std::optional<CollectiveProfile>& links = std::nullopt);
 
   [[nodiscard]] const Topology& topology() const { return topology_; }
 

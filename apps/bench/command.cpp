@@ -1,0 +1,24 @@
+#include "apps/bench/command.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <matrixfsdp/plan/strategy.hpp>
+
+namespace matrixfsdp::bench {
+
+void add_backend(CLI::App& app, train::Backend& backend) {
+  app.add_option_function<std::string>(
+         "--backend", [&backend](const std::string& value) { backend = train::parse_backend(value); },
+         "What carries segments; auto: nccl where it can, else mpi")
+      ->check(CLI::IsMember({"auto", "mpi", "nccl"}))
+      ->default_str("auto");
+}
+
+std::vector<std::string> strategy_names() {
+  std::vector<std::string> names;
+  for (const StrategyKind kind : strategy_kinds())
+    names.emplace_back(name_of(kind));
+  return names;
+}
+
+}  // namespace matrixfsdp::bench

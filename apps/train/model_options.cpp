@@ -1,0 +1,52 @@
+#include "apps/train/model_options.hpp"
+
+namespace matrixfsdp::train {
+
+void add_model_options(apps::OptionReader& reader, std::string& model, ShapeOverrides& given) {
+  reader.text("--model",
+              "gpt2 or llama with the extents below, or a catalogue name: " +
+                  fmt::format("{}", fmt::join(transformer_names(), ", ")),
+              model, [&model](const std::string& value) { model = value; });
+  const auto extent = [&reader](const std::string& name, std::int64_t& target, const std::string& help) {
+    reader.integer(name, target, 1, help)->default_str(target > 0 ? std::to_string(target) : "");
+  };
+  extent("--layers", given.layers, "Transformer blocks");
+  extent("--hidden", given.hidden, "Width");
+  extent("--heads", given.heads, "Attention heads; they divide --hidden");
+  extent("--kv-heads", given.kv_heads, "Key and value heads (llama)");
+  extent("--ffn", given.ffn, "Inner width of the feed-forward part");
+  extent("--seq-len", given.sequence_length, "Tokens per sequence");
+  extent("--vocab-size", given.vocabulary, "Token ids; at least 256 for text");
+}
+
+TransformerShape resolve_shape(const std::string& model, const ShapeOverrides& given) {
+  const bool bare = model == "gpt2" || model == "llama";
+  TransformerShape shape;
+  if (bare) {
+    shape.style = model == "gpt2" ? TransformerStyle::gpt2 : TransformerStyle::llama;
+    shape.layers = 4;
+    shape.hidden = 128;
+    shape.heads = 4;
+    shape.sequence_length = 128;
+    shape.vocabulary = 256;
+    shape.tied_head = shape.style == TransformerStyle::gpt2;
+  } else {
+    shape = transformer_from_name(model);
+  }
+  const auto override_with = [](std::int64_t& target, std::int64_t value) {
+    if (value > 0) target = value;
+  };
+  override_with(shape.layers, given.layers);
+  override_with(shape.hidden, given.hidden);
+  override_with(shape.heads, given.heads);
+  if (bare || shape.style == TransformerStyle::gpt2) shape.kv_heads = shape.heads;
+  if (bare) shape.ffn = 4 * shape.hidden;
+  override_with(shape.kv_heads, given.kv_heads);
+  override_with(shape.ffn, given.ffn);
+  override_with(shape.sequence_length, given.sequence_length);
+  override_with(shape.vocabulary, given.vocabulary);
+  validate(shape);
+  return shape;
+}
+
+}  // namespace matrixfsdp::train
