@@ -57,7 +57,7 @@ struct Contender {
   }
 
   /// All steps use these: what a step does takes as long whatever the gradients are.
-  void reduce_gradients() {
+  void reduce_gradients() const {
     ShardedModel& model = strategy->model();
     const CounterRandom random(1, static_cast<std::uint64_t>(communicator->rank()));
     model.begin_step();

@@ -27,10 +27,10 @@ inline std::int64_t staging_row(int from, int own, int ranks) {
 /// What a block is folded onto, and where that goes. A group that is not open (fold_state) is neither read nor written,
 /// nor is the sum of complete ones where the block completes none.
 struct FoldSums {
-  const float* sum_before;   ///< of complete groups
-  const float* open_before;  ///< of the group that is not complete
-  float* sum;                ///< all these may be one another, or the block's own gradients
-  float* open;
+  const float* sum_before = nullptr;   ///< of complete groups
+  const float* open_before = nullptr;  ///< of the group that is not complete
+  float* sum = nullptr;                ///< all these may be one another, or the block's own gradients
+  float* open = nullptr;
   std::int64_t summed = 0;  ///< micro-batches before those of the block
   std::int64_t group = 1;   ///< micro-batches that are summed first
 };

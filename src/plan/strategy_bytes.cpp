@@ -155,22 +155,22 @@ void add_optimizer(StrategyKind kind, const ModelSpec& model, const Plan& plan, 
 }  // namespace
 
 std::vector<StrategyLoad> strategy_loads(StrategyKind kind, const ModelSpec& model, const Plan& plan,
-                                         const Topology& topology, const StrategyCostOptions& given) {
+                                         const Topology& topology, const StrategyCostOptions& options) {
   if (topology.world_size() != plan.world_size) {
     throw ContractError(
         fmt::format("strategy loads for W = {}: the topology has {} ranks", plan.world_size, topology.world_size()));
   }
-  StrategyCostOptions options = given;
-  options.memory.resident_weights = kind == StrategyKind::zero1_owner;
-  const std::vector<UnitPolicy> policies = resolve(options.memory.policies, model, plan.world_size);
+  StrategyCostOptions all = options;
+  all.memory.resident_weights = kind == StrategyKind::zero1_owner;
+  const std::vector<UnitPolicy> policies = resolve(all.memory.policies, model, plan.world_size);
   for (const UnitPolicy& policy : policies) {
     if (policy.reshard_to > 1) {
       throw ContractError(fmt::format("strategy loads with reshard to {}: expected 0 or 1", policy.reshard_to));
     }
   }
-  const PlanReport planned = report(model, plan, options.memory);
-  const std::vector<std::int64_t> workspaces = detail::strategy_workspaces(kind, model, plan, options);
-  const std::vector<std::int64_t> flops = detail::strategy_flops(kind, model, plan, options);
+  const PlanReport planned = report(model, plan, all.memory);
+  const std::vector<std::int64_t> workspaces = detail::strategy_workspaces(kind, model, plan, all);
+  const std::vector<std::int64_t> flops = detail::strategy_flops(kind, model, plan, all);
   std::vector<StrategyLoad> loads(planned.ranks.size());
   for (std::size_t r = 0; r < loads.size(); ++r) {
     loads[r].resident_bytes = planned.ranks[r].owned_bytes;
@@ -180,11 +180,11 @@ std::vector<StrategyLoad> strategy_loads(StrategyKind kind, const ModelSpec& mod
   }
   if (plan.world_size == 1) return loads;
   Sender unshard(loads, &StrategyLoad::unshard_bytes, topology);
-  add_unshard(model, plan, options, policies, unshard);
+  add_unshard(model, plan, all, policies, unshard);
   Sender reduce(loads, &StrategyLoad::reduce_bytes, topology);
-  add_reduce(plan, options, policies, reduce);
+  add_reduce(plan, all, policies, reduce);
   Sender optimizer(loads, &StrategyLoad::optimizer_bytes, topology);
-  add_optimizer(kind, model, plan, options, optimizer);
+  add_optimizer(kind, model, plan, all, optimizer);
   return loads;
 }
 
