@@ -92,6 +92,14 @@ bool Fields::is_null(const char* key) {
   return get(key).is_null();
 }
 
+void Fields::require_format(std::string_view name, std::int64_t version) {
+  const std::string format = text("format");
+  if (format != name) fail("format", fmt::format("\"{}\"", format), fmt::format("\"{}\"", name));
+  const std::int64_t found = integer("format_version");
+  if (found != version)
+    fail("format_version", std::to_string(found), fmt::format("{}, which this program reads", version));
+}
+
 void Fields::finish() const {
   for (const auto& item : object_.items()) {
     if (!seen_.contains(item.key())) fail(path_of(item.key()), "unknown", "only the fields of the format");

@@ -50,6 +50,9 @@ class Fields {
   /// True, and the field is done, where it is null.
   bool is_null(const char* key);
 
+  /// "format" and "format_version" are these.
+  void require_format(std::string_view name, std::int64_t version);
+
   void finish() const;
 
   [[noreturn]] void fail(std::string_view path, std::string_view found, std::string_view expected) const;

@@ -64,11 +64,7 @@ std::string to_text(const Machine& machine) {
 Machine parse_machine(const std::string& text, const std::string& source) {
   const Json value = parse_json(text, source);
   Fields fields(value, source, "");
-  const std::string format = fields.text("format");
-  if (format != format_name) fields.fail("format", "\"" + format + "\"", fmt::format("\"{}\"", format_name));
-  const std::int64_t found = fields.integer("format_version");
-  if (found != version)
-    fields.fail("format_version", std::to_string(found), fmt::format("{}, which this program reads", version));
+  fields.require_format(format_name, version);
   Machine machine;
   machine.name = fields.text("name");
   machine.nodes = static_cast<int>(fields.integer("nodes", 1, 1 << 20));

@@ -85,12 +85,7 @@ std::string to_text(const Manifest& manifest) {
 Manifest parse_manifest(const std::string& text, const std::string& source) {
   const Json value = parse_json(text, source);
   Fields fields(value, source, "");
-  const std::string format = fields.text("format");
-  if (format != checkpoint_format) fields.fail("format", "\"" + format + "\"", fmt::format("\"{}\"", checkpoint_format));
-  const std::int64_t version = fields.integer("format_version");
-  if (version != format_version) {
-    fields.fail("format_version", std::to_string(version), fmt::format("{}, which this program reads", format_version));
-  }
+  fields.require_format(checkpoint_format, format_version);
   verify_checksum(text, fields.checksum("manifest_checksum"), source);
   Manifest manifest;
   manifest.state = read_state(fields.object("training"), source);

@@ -1,14 +1,14 @@
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <map>
-#include <span>
 
 #include <fmt/format.h>
 
 #include <matrixfsdp/comm/calibration.hpp>
 #include <matrixfsdp/comm/segments.hpp>
 #include <matrixfsdp/core/error.hpp>
+
+#include "comm/calibration_corrections.hpp"
 
 namespace matrixfsdp {
 namespace {
@@ -144,24 +144,12 @@ class Stopwatch {
         if (round > 0) mine.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
       }
     }
-    const std::vector<double> slowest = slowest_of(mine);
+    const std::vector<double> slowest = detail::slowest_of(world_, mine);
     if (pairs) return {quick_one(slowest, 0, 1), quick_one(slowest, 0, 1)};
     return {quick_one(slowest, 0, 2), quick_one(slowest, 1, 2)};
   }
 
  private:
-  /// The same on all ranks.
-  std::vector<double> slowest_of(std::vector<double> mine) {
-    const auto parts = world_.all_gather(Purpose::other, std::as_bytes(std::span(mine)), label);
-    detail::require_part_sizes(parts, mine.size() * sizeof(double), label);
-    std::vector<double> theirs(mine.size());
-    for (const auto& part : parts) {
-      std::memcpy(theirs.data(), part.data(), part.size());
-      for (std::size_t i = 0; i < mine.size(); ++i)
-        mine[i] = std::max(mine[i], theirs[i]);
-    }
-    return mine;
-  }
   /// Of the times first, first + step, ...
   static double quick_one(const std::vector<double>& times, std::size_t first, std::size_t step) {
     std::vector<double> values;
@@ -236,6 +224,7 @@ CollectiveProfile calibrate(Communicator& communicator, const Topology& topology
   profile.nodes = static_cast<int>(nodes.size());
   profile.inside = measure_link(stopwatch, nodes, true);
   profile.between = measure_link(stopwatch, nodes, false);
+  profile.corrections = detail::measure_corrections(communicator, topology, profile);
   return profile;
 }
 

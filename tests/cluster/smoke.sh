@@ -68,9 +68,10 @@ begin() { # a job that lasts, in the background: sets script
 }
 
 echo "layout, values, bytes and rate"
-expect 0 --nodes 2 --ranks 2 --rate 200mbit --statistics -- "$probe" 2 2 2e8 0
+# Of three nodes two send to the third at once, so that every link has something to hold back.
+expect 0 --nodes 3 --ranks 2 --rate 200mbit --statistics -- "$probe" 3 2 2e8 0
 cat "$folder/out"
-for link in 'from node0' 'from node1' 'to node0' 'to node1'; do
+for link in 'from node0' 'from node1' 'from node2' 'to node0' 'to node1' 'to node2'; do
   expect_output "^$link: qdisc tbf .*rate 200Mbit"
   expect_output "^$link:  Sent [0-9]{7,} bytes .*overlimits [1-9]"
 done

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include <gtest/gtest.h>
@@ -40,6 +41,14 @@ TEST(CommCalibration, every_rank_has_the_same_figures_and_chooses_alike) {
     ASSERT_EQ(profile.between.has_value(), world().size() > per_node);
     if (profile.inside) expect_measured(*profile.inside);
     if (profile.between) expect_measured(*profile.between);
+    for (const auto operation : {CollectiveOperation::unshard, CollectiveOperation::reduce}) {
+      for (const bool one_owner : {false, true}) {
+        const auto measured = [&](const CollectiveCorrection& one) {
+          return one.operation == operation && one.one_owner == one_owner && one.bytes == 65536;
+        };
+        EXPECT_EQ(std::any_of(profile.corrections.begin(), profile.corrections.end(), measured), world().size() > 1);
+      }
+    }
     for (const std::int64_t size : {std::int64_t{100}, std::int64_t{3000000}}) {
       const SegmentTable table = even_table(size, world().size());
       expect_equal_everywhere(static_cast<std::uint64_t>(choose_unshard(table, topology, profile).algorithm));

@@ -97,11 +97,12 @@ std::string collective_profile(int ranks, int nodes) {
                                {"beta_seconds_per_byte", 1e-9},  {"node_beta_seconds_per_byte", 0},
                                {"all_beta_seconds_per_byte", 0}, {"contention", 1}};
   return nlohmann::json{{"format", "matrixfsdp collective profile"},
-                        {"format_version", 1},
+                        {"format_version", 2},
                         {"world_size", ranks},
                         {"nodes", nodes},
                         {"inside", ranks > nodes ? link : nlohmann::json()},
-                        {"between", nodes > 1 ? link : nlohmann::json()}}
+                        {"between", nodes > 1 ? link : nlohmann::json()},
+                        {"corrections", nlohmann::json::array()}}
       .dump();
 }
 

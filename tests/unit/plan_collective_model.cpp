@@ -1,4 +1,7 @@
 #include <limits>
+#include <set>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -271,6 +274,39 @@ TEST(PlanCollectiveModel, times_that_differ_by_less_than_a_calibration_can_tell_
   EXPECT_EQ(chosen(table, 1, profile), CollectiveAlgorithm::chain);
 }
 
+// Factors of 2 and 8 at 4 KiB and 64 KiB are 4 half way between, by logarithms, and stay beyond; tables between even
+// and one owner take of both.
+TEST(PlanCollectiveModel, what_a_calibration_measured_corrects_the_links) {
+  const auto scatter = CollectiveAlgorithm::scatter;
+  CollectiveProfile profile = between_nodes(plain(alpha, beta));
+  profile.corrections = {{CollectiveOperation::unshard, scatter, false, 65536, 8.0},
+                         {CollectiveOperation::unshard, scatter, false, 4096, 2.0},
+                         {CollectiveOperation::unshard, scatter, true, 65536, 0.5},
+                         {CollectiveOperation::reduce, scatter, false, 65536, 3.0}};
+  const Topology topology = make_topology(8, 1);
+  const auto unshard = [&](CollectiveAlgorithm algorithm, const SegmentTable& table) {
+    return predicted_unshard_seconds(algorithm, table, topology, profile) /
+           predicted_unshard_seconds(algorithm, table, topology, between_nodes(plain(alpha, beta)));
+  };
+  for (const auto& [elements, factor] :
+       std::vector<std::pair<std::int64_t, double>>{{8, 2.0}, {1024, 2.0}, {4096, 4.0}, {16384, 8.0}, {1 << 20, 8.0}})
+    EXPECT_NEAR(unshard(scatter, even_table(elements, 8)), factor, 1e-12) << elements;
+  EXPECT_NEAR(unshard(scatter, one_owner(1024, 8)), 0.5, 1e-12);
+  std::vector<std::int64_t> owned(8, 16384 / 16);
+  owned[2] += 16384 / 2;  // 9/16 of all: half way from 1/8 to all
+  EXPECT_NEAR(unshard(scatter, owners(owned)), 2.0, 1e-12);
+  EXPECT_NEAR(unshard(CollectiveAlgorithm::chain, even_table(1024, 8)), 1.0, 1e-12);
+
+  const Reduce reduce = prepare_reduce(scatter, even_table(1024, 8), topology);
+  EXPECT_NEAR(predicted_reduce_seconds(reduce, topology, profile),
+              3 * predicted_reduce_seconds(reduce, topology, between_nodes(plain(alpha, beta))), 1e-12);
+  EXPECT_EQ(choose_unshard(even_table(1 << 16, 8), topology, profile).algorithm, CollectiveAlgorithm::direct);
+  for (const auto algorithm : {CollectiveAlgorithm::direct, CollectiveAlgorithm::chain})
+    profile.corrections.push_back({CollectiveOperation::unshard, algorithm, false, 65536, 100});
+  EXPECT_EQ(choose_unshard(even_table(1 << 16, 8), topology, profile).algorithm, CollectiveAlgorithm::tree)
+      << "what was measured to be slow is not chosen";
+}
+
 TEST(PlanCollectiveModel, a_choice_for_each_unit_of_a_plan) {
   const ModelSpec model = test::blocks(3, 64, 4, 2);
   const CollectiveProfile profile = between_nodes(plain(alpha, beta));
@@ -312,6 +348,11 @@ TEST(CollectiveProfiles, what_is_refused) {
       EXPECT_THROW(validate(damaged), InputError) << bad;
     }
   }
+  profile.corrections = {{CollectiveOperation::unshard, CollectiveAlgorithm::chain, false, 1, 0.0}};
+  EXPECT_THROW(validate(profile), InputError);
+  profile.corrections = {{CollectiveOperation::unshard, CollectiveAlgorithm::chain, false, 0, 1.0}};
+  EXPECT_THROW(validate(profile), InputError);
+  profile.corrections.clear();
   profile.between->contention = 0;
   EXPECT_THROW(validate(profile), InputError);
   profile = between_nodes(plain(alpha, beta));
@@ -347,6 +388,18 @@ TEST(CollectiveProfiles, every_figure_is_in_the_hash) {
     CollectiveProfile other = profile;
     (*other.between).*figure += 0.5;
     EXPECT_NE(hash_of(profile), hash_of(other));
+  }
+  const CollectiveCorrection correction{CollectiveOperation::unshard, CollectiveAlgorithm::chain, false, 4096, 1.5};
+  std::set<std::uint64_t> seen{hash_of(profile)};
+  for (CollectiveCorrection other :
+       {correction, CollectiveCorrection{CollectiveOperation::reduce, CollectiveAlgorithm::chain, false, 4096, 1.5},
+        CollectiveCorrection{CollectiveOperation::unshard, CollectiveAlgorithm::direct, false, 4096, 1.5},
+        CollectiveCorrection{CollectiveOperation::unshard, CollectiveAlgorithm::chain, true, 4096, 1.5},
+        CollectiveCorrection{CollectiveOperation::unshard, CollectiveAlgorithm::chain, false, 4100, 1.5},
+        CollectiveCorrection{CollectiveOperation::unshard, CollectiveAlgorithm::chain, false, 4096, 1.25}}) {
+    CollectiveProfile corrected = profile;
+    corrected.corrections = {other};
+    EXPECT_TRUE(seen.insert(hash_of(corrected)).second);
   }
   CollectiveProfile ranks = profile;
   ranks.world_size = 16;

@@ -19,6 +19,8 @@ CollectiveProfile profile() {
   result.nodes = 4;
   result.inside = LinkModel{1.0 / 3, 1e-300, 0.1, 0.30000000000000004, 5e-324, 1.7976931348623157e308};
   result.between = LinkModel{2e-6, 0, 4e-11, 4e-11, 5e-11, 1.25};
+  result.corrections = {{CollectiveOperation::unshard, CollectiveAlgorithm::chain, false, 65536, 1.0 / 7},
+                        {CollectiveOperation::reduce, CollectiveAlgorithm::scatter, true, 1 << 20, 2.5}};
   return result;
 }
 
@@ -54,11 +56,15 @@ TEST(SchemaCollectiveProfile, what_is_wrong_is_named) {
       {"", {"is not JSON"}},
       {"[]", {"JSON object"}},
       {replaced(good, "matrixfsdp collective profile", "other"), {"format", "other", "matrixfsdp collective profile"}},
-      {replaced(good, "\"format_version\": 1", "\"format_version\": 2"), {"format_version", "2", "expected 1"}},
+      {replaced(good, "\"format_version\": 2", "\"format_version\": 1"), {"format_version", "1", "expected 2"}},
       {replaced(good, "\"world_size\": 8", "\"world_size\": 0"), {"world_size", "0", "from 1"}},
       {replaced(good, "\"nodes\": 4", "\"nodes\": 9"), {"nodes", "9", "to 8"}},
       {replaced(good, "\"contention\": 1.25", "\"contention\": 0"), {"between.contention", "0", "above 0"}},
       {replaced(good, "\"contention\": 1.25", "\"contention\": \"1\""), {"between.contention", "a number"}},
+      {replaced(good, "\"factor\": 2.5", "\"factor\": -2.5"), {"corrections.factor", "-2.5", "above 0"}},
+      {replaced(good, "\"reduce\"", "\"sum\""), {"corrections[1].operation", "sum", "unshard or reduce"}},
+      {replaced(good, "\"chain\"", "\"ring\""), {"corrections[0].algorithm", "ring"}},
+      {replaced(good, "\"bytes\": 65536", "\"bytes\": 0"), {"corrections[0].bytes", "0", "from 1"}},
       {replaced(good, "2e-06", "-2e-06"), {"between.alpha_seconds", "-2e-06", "0 or more"}},
       {replaced(good, "\"alpha_seconds\"", "\"alpha\""), {"inside.alpha_seconds", "missing"}},
       {replaced(good, "\"nodes\": 4", "\"nodes\": 4, \"extra\": 1"), {"extra", "unknown"}},

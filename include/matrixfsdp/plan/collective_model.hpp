@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include <matrixfsdp/plan/collective.hpp>
@@ -22,6 +23,9 @@
 ///             share the link and so arrive at the same time) over every hop, to all children there, and the rest
 ///             over the slowest
 ///
+/// times the factor by which a calibration found the algorithm to differ from that, for tables of such a size and
+/// balance (correction_of): bursts that a link lets pass, sums, and whatever else counts and links do not show.
+///
 /// Caveat: the figures are of the moment. Overlap with compute, and with other collectives, is not in them.
 namespace matrixfsdp {
 
@@ -35,17 +39,40 @@ struct LinkModel {
   double contention = 1;                  ///< factor on all three betas where all send to many
 };
 
+enum class CollectiveOperation { unshard, reduce };
+
+std::string_view name_of(CollectiveOperation operation);
+/// "unshard" or "reduce". Throws InputError for another name.
+CollectiveOperation parse_collective_operation(std::string_view name);
+
+/// Measured seconds over those that the links alone predict, of one table.
+struct CollectiveCorrection {
+  CollectiveOperation operation = CollectiveOperation::unshard;
+  CollectiveAlgorithm algorithm = CollectiveAlgorithm::scatter;
+  bool one_owner = false;  ///< rank 0 owns all; else all own the same
+  std::int64_t bytes = 0;  ///< of the table, as float32
+  double factor = 1;
+};
+
 /// What a calibration has found, and of what.
 struct CollectiveProfile {
   int world_size = 1;
   int nodes = 1;
-  std::optional<LinkModel> inside;   ///< a node; empty where no node had two ranks
-  std::optional<LinkModel> between;  ///< nodes; empty where there was one
+  std::optional<LinkModel> inside;                ///< a node; empty where no node had two ranks
+  std::optional<LinkModel> between;               ///< nodes; empty where there was one
+  std::vector<CollectiveCorrection> corrections;  ///< in any order; none: the links alone
 };
 
 /// Throws InputError that names the figure, its value and what was expected unless world_size and nodes are at least 1
-/// and nodes are not more, seconds are finite and not negative, and contention is finite and positive.
+/// and nodes are not more, seconds are finite and not negative, and contention, bytes and factors are finite and
+/// positive.
 void validate(const CollectiveProfile& profile);
+
+/// The factor on what the links alone predict: of the measured sizes on both sides of the table's, by the logarithm of
+/// bytes, the nearest one beyond them; then between even tables and those of one owner by the largest share. 1 where
+/// nothing was measured.
+double correction_of(const CollectiveProfile& profile, CollectiveOperation operation, CollectiveAlgorithm algorithm,
+                     const SegmentTable& table);
 
 /// Throws InputError unless `profile` has figures for every class of links that `topology` has.
 void require_links(const CollectiveProfile& profile, const Topology& topology);
@@ -83,14 +110,17 @@ struct CollectiveChoice {
 /// Times that differ by less are equal: a calibration cannot tell them apart.
 inline constexpr double collective_tie = 1.05;
 
-/// The fastest of direct, scatter, chain, hierarchical and tree (the latter two not where owners times W are more than
-/// 2^24); the earlier of equals. Not padded, which is chain with
-/// more bytes, and not the library's, whose ways are its own. Throws as predicted_unshard_seconds.
+/// What is chosen from, the earlier of equals: direct first where it unshards, scatter, which spreads the sums, where
+/// it reduces; then chain, hierarchical and tree, the latter two not where an unshard's owners times W are more than
+/// 2^24. Not padded, which is chain with more bytes, and not the library's, whose ways are its own.
+std::vector<CollectiveAlgorithm> collective_candidates(CollectiveOperation operation, const SegmentTable& table);
+
+/// The fastest candidate. Throws as predicted_unshard_seconds.
 CollectiveChoice choose_unshard(const SegmentTable& table, const Topology& topology, const CollectiveProfile& profile,
                                 std::int64_t block_elements = exchange_block);
 
-/// The fastest of scatter, which spreads the sums, direct, chain, hierarchical and tree over all passes of a step; the
-/// earlier of equals. Its seconds are those of the whole step. Throws as predicted_reduce_step_seconds.
+/// The fastest candidate over all passes of a step. Its seconds are those of the whole step. Throws as
+/// predicted_reduce_step_seconds.
 CollectiveChoice choose_reduce(const SegmentTable& table, const Topology& topology, const CollectiveProfile& profile,
                                const ReduceSettings& settings = {});
 

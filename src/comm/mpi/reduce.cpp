@@ -278,10 +278,10 @@ class ReduceExchange final : public Exchange {
 Request reduce(const std::shared_ptr<Channel>& channel, const Reduce& prepared, Pass pass, float* buffer, float* sums,
                float* shard, const OperationLabel& label) {
   const ReduceMemory memory{buffer, sums, shard};
-  const bool words = prepared.wire == DType::bfloat16;
   if (prepared.algorithm == CollectiveAlgorithm::tree)
     return issue(tree_reduce(channel, prepared, pass, memory), label);
-  if (words) return issue(std::make_shared<ReduceExchange<bfloat16>>(channel, prepared, pass, memory), label);
+  if (prepared.wire == DType::bfloat16)
+    return issue(std::make_shared<ReduceExchange<bfloat16>>(channel, prepared, pass, memory), label);
   return issue(std::make_shared<ReduceExchange<float>>(channel, prepared, pass, memory), label);
 }
 

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <initializer_list>
 #include <limits>
 
 #include <fmt/format.h>
@@ -11,7 +10,7 @@ namespace matrixfsdp {
 namespace {
 
 template <class Predict>
-CollectiveChoice fastest(std::initializer_list<CollectiveAlgorithm> candidates, const Predict& seconds_of) {
+CollectiveChoice fastest(const std::vector<CollectiveAlgorithm>& candidates, const Predict& seconds_of) {
   std::vector<CollectiveChoice> predicted;
   double least = std::numeric_limits<double>::infinity();
   for (const CollectiveAlgorithm candidate : candidates) {
@@ -34,20 +33,24 @@ std::int64_t owners_of(const SegmentTable& table) {
 
 }  // namespace
 
+std::vector<CollectiveAlgorithm> collective_candidates(CollectiveOperation operation, const SegmentTable& table) {
+  using enum CollectiveAlgorithm;
+  if (operation == CollectiveOperation::reduce) return {scatter, direct, chain, hierarchical, tree};
+  const auto ranks = static_cast<std::int64_t>(table.intervals.size());
+  if (owners_of(table) * ranks > most_tree_edges) return {direct, scatter, chain};
+  return {direct, scatter, chain, hierarchical, tree};
+}
+
 CollectiveChoice choose_unshard(const SegmentTable& table, const Topology& topology, const CollectiveProfile& profile,
                                 std::int64_t block_elements) {
-  using enum CollectiveAlgorithm;
-  const auto seconds = [&](CollectiveAlgorithm algorithm) {
+  return fastest(collective_candidates(CollectiveOperation::unshard, table), [&](CollectiveAlgorithm algorithm) {
     return predicted_unshard_seconds(algorithm, table, topology, profile, block_elements);
-  };
-  if (owners_of(table) * topology.world_size() > most_tree_edges) return fastest({direct, scatter, chain}, seconds);
-  return fastest({direct, scatter, chain, hierarchical, tree}, seconds);
+  });
 }
 
 CollectiveChoice choose_reduce(const SegmentTable& table, const Topology& topology, const CollectiveProfile& profile,
                                const ReduceSettings& settings) {
-  using enum CollectiveAlgorithm;
-  return fastest({scatter, direct, chain, hierarchical, tree}, [&](CollectiveAlgorithm algorithm) {
+  return fastest(collective_candidates(CollectiveOperation::reduce, table), [&](CollectiveAlgorithm algorithm) {
     return predicted_reduce_step_seconds(algorithm, table, topology, profile, settings);
   });
 }

@@ -145,7 +145,8 @@ double predicted_unshard_seconds(CollectiveAlgorithm algorithm, const SegmentTab
   const bool to_neighbours = algorithm == CollectiveAlgorithm::chain || algorithm == CollectiveAlgorithm::padded ||
                              algorithm == CollectiveAlgorithm::hierarchical;
   const Way way = way_of(prices, algorithm, counts);
-  return way.latency + std::max(prices.drain(counts, !to_neighbours), way.bytes);
+  return correction_of(profile, CollectiveOperation::unshard, algorithm, table) *
+         (way.latency + std::max(prices.drain(counts, !to_neighbours), way.bytes));
 }
 
 }  // namespace matrixfsdp

@@ -87,13 +87,9 @@ Way way_to_owners(const Prices& prices, const Reduce& reduce) {
   return longest;
 }
 
-}  // namespace
-
-double predicted_reduce_seconds(const Reduce& reduce, const Topology& topology, const CollectiveProfile& profile,
-                                std::int64_t pass) {
-  const std::vector<TransferCounts> counts = reduce_counts(reduce, topology, pass);
-  require_links(profile, topology);
-  if (topology.world_size() == 1 || reduce.table.size == 0) return 0;
+/// What the links alone say.
+double seconds_by_links(const Reduce& reduce, const Topology& topology, const CollectiveProfile& profile,
+                        std::int64_t pass, const std::vector<TransferCounts>& counts) {
   const Prices prices(reduce.table, topology, profile, 2 * exchange_block);  // two blocks of staging from each rank
   const bool last = pass + 1 == reduce.passes;
   if (reduce.algorithm == CollectiveAlgorithm::tree) {
@@ -105,6 +101,17 @@ double predicted_reduce_seconds(const Reduce& reduce, const Topology& topology, 
   const double back = reduce.returns_sums() && pass > 0 ? prices.alpha() : 0;
   return back + way.latency + owners.latency + std::max(prices.drain(counts, !reduce.returns_sums()), way.bytes) +
          owners.bytes;
+}
+
+}  // namespace
+
+double predicted_reduce_seconds(const Reduce& reduce, const Topology& topology, const CollectiveProfile& profile,
+                                std::int64_t pass) {
+  const std::vector<TransferCounts> counts = reduce_counts(reduce, topology, pass);
+  require_links(profile, topology);
+  if (topology.world_size() == 1 || reduce.table.size == 0) return 0;
+  return correction_of(profile, CollectiveOperation::reduce, reduce.algorithm, reduce.table) *
+         seconds_by_links(reduce, topology, profile, pass, counts);
 }
 
 double predicted_reduce_step_seconds(CollectiveAlgorithm algorithm, const SegmentTable& table, const Topology& topology,

@@ -34,6 +34,14 @@ void add(detail::Fingerprint& fingerprint, const std::optional<LinkModel>& link)
     fingerprint.add(figure);
 }
 
+void add(detail::Fingerprint& fingerprint, const CollectiveCorrection& correction) {
+  fingerprint.add(static_cast<std::int64_t>(correction.operation));
+  fingerprint.add(static_cast<std::int64_t>(correction.algorithm));
+  fingerprint.add(std::int64_t{correction.one_owner ? 1 : 0});
+  fingerprint.add(correction.bytes);
+  fingerprint.add(correction.factor);
+}
+
 }  // namespace
 
 void validate(const CollectiveProfile& profile) {
@@ -43,6 +51,10 @@ void validate(const CollectiveProfile& profile) {
   }
   if (profile.inside) validate("inside", *profile.inside);
   if (profile.between) validate("between", *profile.between);
+  for (const CollectiveCorrection& correction : profile.corrections) {
+    require_figure("corrections", "bytes", static_cast<double>(correction.bytes), true);
+    require_figure("corrections", "factor", correction.factor, true);
+  }
 }
 
 void require_links(const CollectiveProfile& profile, const Topology& topology) {
@@ -66,6 +78,8 @@ std::uint64_t hash_of(const CollectiveProfile& profile) {
   fingerprint.add(std::int64_t{profile.nodes});
   add(fingerprint, profile.inside);
   add(fingerprint, profile.between);
+  for (const CollectiveCorrection& correction : profile.corrections)
+    add(fingerprint, correction);
   return fingerprint.value();
 }
 

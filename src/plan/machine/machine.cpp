@@ -79,7 +79,12 @@ Machine resized(Machine machine, int nodes, int ranks_per_node) {
 
 CollectiveProfile collective_profile(const Machine& machine) {
   validate(machine);
-  return {static_cast<int>(machine.ranks()), machine.nodes, link_model(machine.inside), link_model(machine.between)};
+  CollectiveProfile profile;
+  profile.world_size = static_cast<int>(machine.ranks());
+  profile.nodes = machine.nodes;
+  profile.inside = link_model(machine.inside);
+  profile.between = link_model(machine.between);
+  return profile;
 }
 
 }  // namespace matrixfsdp
