@@ -192,6 +192,34 @@ TEST_F(TrainCheckpoints, a_save_that_fails_ends_the_job_with_its_reason) {
   }
 }
 
+// A disk that is full, a real one of 2 MB: every save takes more of it, until one does not fit. All that was published
+// before is valid, and the run goes on when there is room again.
+TEST_F(TrainCheckpoints, a_full_disk_ends_the_job_and_loses_nothing) {
+  const std::string mounted =
+      "unshare --mount --map-root-user sh -c 'mount -t tmpfs -o size=2m tmpfs \"$0\" && \"$@\"' ";
+  std::filesystem::create_directories(folder + "/disk");
+  if (run_program({"sh", "-c", mounted + folder + "/disk true"}).exit_code != 0)
+    GTEST_SKIP() << "this kernel lets nobody mount a tmpfs in a namespace";
+  for (const std::string mode : {"sync", "async"}) {
+    const std::string script = folder + "/" + mode + ".sh";
+    const auto train = [&](const std::string& steps, const std::string& kept) {
+      std::string command = std::string(MATRIXFSDP_MPIEXEC) + " -n 2 " + MATRIXFSDP_TRAIN;
+      for (const std::string& word :
+           arguments("disk", steps, {"--checkpoint-every", "1", "--checkpoint-mode", mode, "--keep-last", kept}))
+        command += " '" + word + "'";
+      return command;
+    };
+    write_file(script, train("100000", "100") + "\necho first: $?\nrm -r " + folder + "/disk/step_00000001\n" +
+                           train("3", "1") + "\necho second: $?\n");
+    const auto result = run_program({"sh", "-c", mounted + folder + "/disk sh " + script});
+    EXPECT_NE(result.out.find("first: 2"), std::string::npos) << result.out;
+    for (const char* words : {"rank_0000", "No space left on device", "resumed from"})
+      EXPECT_NE(result.err.find(words), std::string::npos) << result.err;
+    EXPECT_EQ(result.err.find("warning"), std::string::npos) << result.err << "nothing that was published is damaged";
+    EXPECT_NE(result.out.find("second: 0"), std::string::npos) << result.out;
+  }
+}
+
 // What a save costs is in the metrics and in the summary.
 TEST_F(TrainCheckpoints, time_that_training_stopped_is_recorded) {
   const auto result = run_train(2, arguments("run", "6", {"--checkpoint-every", "2", "--json"}));
