@@ -18,24 +18,29 @@ std::int64_t segment_index(const Plan& plan, const ParameterView& view) {
   });
 }
 
+void add(std::vector<LocalTensor>& tensors, const Plan& plan, const ParameterView& view, std::string what,
+         const TensorView<float>& values, std::string keeper) {
+  if (static_cast<std::int64_t>(values.size()) != view.elements.size()) {
+    throw ContractError(
+        fmt::format("{} of '{}': {} values; expected {}", what, view.spec->name, values.size(), view.elements.size()));
+  }
+  if (view.elements.empty()) return;
+  tensors.push_back({view.spec, std::move(what), view.elements, segment_index(plan, view), values, std::move(keeper)});
+}
+
 }  // namespace
 
-std::vector<LocalTensor> local_tensors(const ShardedModel& model, Optimizer& optimizer) {
+std::vector<LocalTensor> local_weights(const ShardedModel& model) {
   std::vector<LocalTensor> tensors;
-  const auto add = [&](const ParameterView& view, std::string what, const TensorView<float>& values,
-                       std::string keeper) {
-    if (static_cast<std::int64_t>(values.size()) != view.elements.size()) {
-      throw ContractError(fmt::format("{} of '{}': {} values; expected {}", what, view.spec->name, values.size(),
-                                      view.elements.size()));
-    }
-    if (view.elements.empty()) return;
-    tensors.push_back(
-        {view.spec, std::move(what), view.elements, segment_index(model.plan(), view), values, std::move(keeper)});
-  };
   for (const ParameterView& view : model.resident())
-    add(view, std::string(weight_name), view.weight, {});
+    add(tensors, model.plan(), view, std::string(weight_name), view.weight, {});
+  return tensors;
+}
+
+std::vector<LocalTensor> local_tensors(const ShardedModel& model, Optimizer& optimizer) {
+  std::vector<LocalTensor> tensors = local_weights(model);
   for (const StateView& state : optimizer.state())
-    add(optimizer.views().at(state.view), state.name, state.values, state.optimizer);
+    add(tensors, model.plan(), optimizer.views().at(state.view), state.name, state.values, state.optimizer);
   return tensors;
 }
 

@@ -19,8 +19,10 @@ struct LocalTensor {
   std::string optimizer;  ///< that keeps the state; empty for weights
 };
 
-/// Weights of all resident segments, then optimizer state. Parameters without elements have none. Throws ContractError
-/// for a state that has not one value for each element of its view.
+/// Weights of all resident segments. Parameters without elements have none.
+std::vector<LocalTensor> local_weights(const ShardedModel& model);
+
+/// Weights, then optimizer state. Throws ContractError for a state that has not one value for each element of its view.
 std::vector<LocalTensor> local_tensors(const ShardedModel& model, Optimizer& optimizer);
 
 }  // namespace matrixfsdp::io
