@@ -1,0 +1,66 @@
+# That an installed MatrixFSDP changes nothing but what a user asks for: no settings of the project, no compile options.
+
+set(watched
+    CMAKE_CXX_FLAGS CMAKE_CXX_FLAGS_RELEASE CMAKE_C_FLAGS CMAKE_EXE_LINKER_FLAGS CMAKE_SHARED_LINKER_FLAGS
+    CMAKE_CXX_STANDARD CMAKE_CXX_EXTENSIONS CMAKE_BUILD_TYPE BUILD_SHARED_LIBS CMAKE_MODULE_PATH CMAKE_PREFIX_PATH
+    CMAKE_POSITION_INDEPENDENT_CODE CMAKE_INSTALL_RPATH CMAKE_RUNTIME_OUTPUT_DIRECTORY CMAKE_CXX_COMPILER_LAUNCHER
+    BLA_VENDOR BLA_STATIC)
+set(watched_of_directory COMPILE_OPTIONS COMPILE_DEFINITIONS INCLUDE_DIRECTORIES LINK_OPTIONS LINK_LIBRARIES)
+
+macro(remember_settings)
+  foreach(name IN LISTS watched)
+    set(before_${name} "${${name}}")
+  endforeach()
+  foreach(property IN LISTS watched_of_directory)
+    get_property(before_${property} DIRECTORY PROPERTY ${property})
+  endforeach()
+endmacro()
+
+macro(expect_the_same_settings)
+  foreach(name IN LISTS watched)
+    if(NOT "${before_${name}}" STREQUAL "${${name}}")
+      message(FATAL_ERROR "find_package(MatrixFSDP) changes ${name} from '${before_${name}}' to '${${name}}'")
+    endif()
+  endforeach()
+  foreach(property IN LISTS watched_of_directory)
+    get_property(now DIRECTORY PROPERTY ${property})
+    if(NOT "${before_${property}}" STREQUAL "${now}")
+      message(FATAL_ERROR "find_package(MatrixFSDP) changes ${property} of the folder to '${now}'")
+    endif()
+  endforeach()
+endmacro()
+
+# Reads every target of ours: C++20 is all that it asks of a user's code, and headers come from the prefix.
+function(expect_nothing_leaks)
+  get_property(targets DIRECTORY PROPERTY IMPORTED_TARGETS)
+  list(FILTER targets INCLUDE REGEX "^MatrixFSDP::")
+  list(LENGTH targets count)
+  if(count LESS 16)
+    message(FATAL_ERROR "${count} targets of MatrixFSDP: expected its modules")
+  endif()
+  get_filename_component(prefix "${MatrixFSDP_DIR}/../../.." REALPATH)
+  foreach(target IN LISTS targets)
+    if(target MATCHES "::(kokkos|blas|hdf5|xxhash)$")
+      continue() # what others export
+    endif()
+    foreach(property IN ITEMS INTERFACE_COMPILE_OPTIONS INTERFACE_COMPILE_DEFINITIONS INTERFACE_LINK_OPTIONS
+                              INTERFACE_LINK_DIRECTORIES INTERFACE_SOURCES INTERFACE_PRECOMPILE_HEADERS)
+      get_target_property(value ${target} ${property})
+      if(value)
+        message(FATAL_ERROR "${target} leaks ${property} '${value}'")
+      endif()
+    endforeach()
+    get_target_property(features ${target} INTERFACE_COMPILE_FEATURES)
+    if(features AND NOT features STREQUAL "cxx_std_20")
+      message(FATAL_ERROR "${target} asks for '${features}': expected cxx_std_20")
+    endif()
+    get_target_property(folders ${target} INTERFACE_INCLUDE_DIRECTORIES)
+    foreach(folder IN LISTS folders)
+      get_filename_component(folder "${folder}" REALPATH)
+      string(FIND "${folder}/" "${prefix}/" position)
+      if(NOT position EQUAL 0)
+        message(FATAL_ERROR "${target} names the folder '${folder}': expected one below ${prefix}")
+      endif()
+    endforeach()
+  endforeach()
+endfunction()
