@@ -52,11 +52,12 @@ steps=240
 model=(--data "$scripts" --layers 4 --hidden 128 --heads 4 --seq-len 64 --batch-size 16 --micro-batch 2 --steps "$steps")
 cpu=(--nodes=1 --ntasks-per-node=4 --cpus-per-task=1 --job-name=run)
 
-# is_queued_again <job> <times>; a requeued job would wait for two minutes.
+# is_queued_again <job> <times>; a requeued job would wait for two minutes, so that it does not take the credentials of
+# its former life, which are revoked, for its own. Their times are whole seconds.
 is_queued_again() { [ "$(restarts "$1")" = "$2" ] && is "$1" PENDING; }
 start_again() {
   wait_for 60 "job $1 is back in the queue" is_queued_again "$1" "$2"
-  timeout 20 scontrol update JobId="$1" StartTime=now || fail "StartTime of job $1"
+  timeout 20 scontrol update JobId="$1" StartTime=now+3 || fail "StartTime of job $1"
 }
 
 # The same run twice. The second is stopped by USR1, then preempted by a job of a partition that comes first (SIGTERM and
@@ -84,7 +85,7 @@ requeue() {
   expect_log 'stopped by SIGUSR1 after step'
   expect_log 'stopped by SIGTERM after step'
   expect_count 2 'back into the queue'
-  expect_count 1 '^Trained .* to $steps on 4 ranks' # below the lines of the parts before: the log is appended to
+  expect_count 1 "^Trained .* to $steps on 4 ranks" # below the lines of the parts before: the log is appended to
   losses_of "$whole" >losses.whole
   losses_of "$run" | diff losses.whole - >losses.diff || fail "losses differ: $(head -n 4 losses.diff)"
   echo "requeue: $steps losses equal after USR1 at step $first_part and a preemption"
