@@ -26,10 +26,20 @@ if(needed AND MATRIXFSDP_ENABLE_NCCL)
   find_package(NCCL 2.18 REQUIRED)
 endif()
 
+# In a scope of its own, because packages of Kokkos set variables of the project that looks for them, and force
+# CMAKE_CXX_EXTENSIONS off in its cache where it is not off already.
+function(matrixfsdp_find_kokkos)
+  set(CMAKE_CXX_EXTENSIONS OFF)
+  find_package(Kokkos CONFIG QUIET)
+  foreach(name IN ITEMS FOUND VERSION DIR DEVICES)
+    set(Kokkos_${name} "${Kokkos_${name}}" PARENT_SCOPE)
+  endforeach()
+endfunction()
+
 # Kokkos: a proper package first; else Debian's, whose package file names a wrong include folder, by header and library.
 matrixfsdp_needs(MatrixFSDP::kokkos)
 if(needed)
-  find_package(Kokkos CONFIG QUIET)
+  matrixfsdp_find_kokkos()
   find_file(MATRIXFSDP_KOKKOS_HEADER Kokkos_Core.hpp NO_DEFAULT_PATH
             HINTS "${Kokkos_DIR}/../../../include" "${Kokkos_DIR}/../../../../include" "${Kokkos_DIR}/../include/kokkos")
   mark_as_advanced(MATRIXFSDP_KOKKOS_HEADER)
