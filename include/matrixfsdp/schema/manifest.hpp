@@ -45,8 +45,8 @@ struct StoredSegment {
   std::string optimizer = {};       ///< whose state it is ("muon", "shampoo", "soap", "adamw"); empty for weights
   std::optional<Shape> shape = {};  ///< of a state that has not its parameter's extents: it is one segment
 
-  /// Extents of the whole tensor, of a parameter of shape `parameter`.
-  [[nodiscard]] const Shape& whole_shape(const Shape& parameter) const { return shape ? *shape : parameter; }
+  /// Extents of the whole tensor, where the parameter has those given.
+  [[nodiscard]] const Shape& whole_shape(const Shape& extents) const { return shape ? *shape : extents; }
 };
 
 struct Manifest {
