@@ -25,10 +25,9 @@ train::Options training_options(const TrainStepOptions& options, int world_size)
   result.micro_batch = options.micro_batch;
   result.batch_size = options.micro_batch * options.passes * world_size;
   result.recompute = options.recompute;
-  result.optimizer.matrices = options.optimizer == "adamw" ? MatrixOptimizer::adamw : MatrixOptimizer::muon;
+  result.optimizer.matrices = parse_matrix_optimizer(options.optimizer);
   result.optimizer.muon.newton_schulz.steps = options.newton_schulz_steps;
-  result.planner.optimizer.newton_schulz_steps = options.newton_schulz_steps;
-  result.planner.optimizer.matrices_on_adamw = options.optimizer == "adamw";
+  result.planner.optimizer = cost_of(result.optimizer);
   return result;
 }
 
@@ -88,7 +87,7 @@ nlohmann::json row_of(const TrainContender& contender, const TrainContender& fir
       {"strategy", name_of(options.strategy)},
       {"planner", name_of(options.planner.policy)},
       {"collective", options.automatic_collectives ? "auto" : name_of(options.sharding.collective)},
-      {"optimizer", options.optimizer.matrices == MatrixOptimizer::muon ? "muon" : "adamw"},
+      {"optimizer", name_of(options.optimizer.matrices)},
       {"ns_steps", options.planner.optimizer.newton_schulz_steps},
       {"forward_ms", milliseconds(figures.forward)},
       {"backward_ms", milliseconds(figures.backward)},
@@ -199,7 +198,7 @@ Command add_train_step(CLI::App& app) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command->add_option("--optimizer", options->optimizer)
-      ->check(CLI::IsMember({"muon", "adamw"}))
+      ->check(CLI::IsMember(optimizer_names()))
       ->capture_default_str();
   command->add_option("--ns-steps", options->newton_schulz_steps, "Newton-Schulz steps")
       ->check(CLI::PositiveNumber)

@@ -11,6 +11,7 @@
 #include <matrixfsdp/core/error.hpp>
 
 #include "apps/option_reader.hpp"
+#include "apps/train/matrix_options.hpp"
 #include "apps/train/model_options.hpp"
 #include "apps/train/options.hpp"
 #include "apps/train/unit_policies.hpp"
@@ -27,29 +28,7 @@ void add_data_options(OptionReader& reader, CLI::App& app, Options& options) {
   reader.real("--val-fraction", options.validation_fraction, 0.0, 0.9, "Share of --data held out when --val is absent");
 }
 
-void add_optimizer_options(OptionReader& reader, CLI::App& app, Options& options, std::string& coefficients,
-                           std::int64_t& newton_schulz_steps, double& weight_decay) {
-  MuonOptions& muon = options.optimizer.muon;
-  reader.choice("--optimizer", "Of matrices; tails are always on AdamW", "muon",
-                {{"muon", [&options] { options.optimizer.matrices = MatrixOptimizer::muon; }},
-                 {"adamw", [&options] { options.optimizer.matrices = MatrixOptimizer::adamw; }}});
-  reader.real("--lr", muon.learning_rate, 0, 1e3, "Base learning rate of Muon");
-  reader.real("--adamw-lr", options.optimizer.adamw.learning_rate, 0, 1e3, "Base learning rate of AdamW");
-  reader.real("--weight-decay", weight_decay, 0, 1e3, "Decoupled, of matrices and of tails with two dimensions");
-  reader.real("--momentum", muon.momentum, 0, 1, "Of Muon");
-  app.add_flag("!--no-nesterov", muon.nesterov, "Plain momentum");
-  reader.text("--scale-rule", "Scale of Muon's update: original, match-rms-adamw, spectral, none", "original",
-              [&muon](const std::string& value) { muon.scale = parse_scale_rule(value); });
-  reader.text(
-      "--ns-algorithm", "Newton-Schulz: auto, standard, gram, gram-no-restart", "auto",
-      [&muon](const std::string& value) { muon.newton_schulz.algorithm = parse_newton_schulz_algorithm(value); });
-  reader.text("--ns-coefficients", fmt::format("{}", fmt::join(quintic_sequence_names(), ", ")), "polar-express",
-              [&coefficients](const std::string& value) {
-                quintic_sequence(value);
-                coefficients = value;
-              });
-  reader.integer("--ns-steps", newton_schulz_steps, 1, "Newton-Schulz steps; by default those of the coefficients")
-      ->default_str("");
+void add_schedule_options(OptionReader& reader, Options& options) {
   reader.real("--grad-clip", options.gradient_clip, 0, 1e30, "Largest global gradient norm; 0: no clipping");
   reader.text("--lr-schedule", "constant, cosine, warmup-stable-decay", "cosine",
               [&options](const std::string& value) { options.schedule.kind = parse_schedule(value); });
@@ -192,17 +171,15 @@ CommandLine parse_command_line(int argc, char** argv) {
   app.set_version_flag("--version", version_text());
   OptionReader reader(app);
   ShapeOverrides given;
-  std::string coefficients = "polar-express";
-  std::int64_t newton_schulz_steps = 0;
   std::int64_t threads = 1;
   std::int64_t shard_size = 0;
   std::int64_t seed = 1;
-  double weight_decay = 0.01;
   std::vector<std::string> unit_policies;
   add_data_options(reader, app, options);
   add_model_options(reader, options.model, given);
   add_run_options(reader, app, options);
-  add_optimizer_options(reader, app, options, coefficients, newton_schulz_steps, weight_decay);
+  MatrixOptions matrices(reader, options.optimizer);
+  add_schedule_options(reader, options);
   add_parallel_options(reader, options, threads, shard_size);
   add_overlap_options(reader, options.sharding);
   add_precision_options(reader, app, options, unit_policies);
@@ -229,13 +206,8 @@ CommandLine parse_command_line(int argc, char** argv) {
   options.threads = static_cast<int>(threads);
   options.sharding.shard_size = static_cast<int>(std::min<std::int64_t>(shard_size, std::numeric_limits<int>::max()));
   options.schedule.total_steps = options.steps;
-  MuonOptions& muon = options.optimizer.muon;
-  muon.weight_decay = options.optimizer.adamw.weight_decay = weight_decay;
-  muon.newton_schulz.coefficients = &quintic_sequence(coefficients);
-  muon.newton_schulz.steps =
-      newton_schulz_steps > 0 ? static_cast<int>(newton_schulz_steps) : muon.newton_schulz.coefficients->default_steps;
-  options.planner.optimizer = {muon.newton_schulz.algorithm, muon.newton_schulz.steps,
-                               options.optimizer.matrices == MatrixOptimizer::adamw};
+  matrices.resolve();
+  options.planner.optimizer = cost_of(options.optimizer);
   return result;
 }
 

@@ -5,6 +5,7 @@
 #include <matrixfsdp/baselines/strategy.hpp>
 #include <matrixfsdp/core/error.hpp>
 
+#include "apps/train/matrix_options.hpp"
 #include "apps/train/unit_policies.hpp"
 
 namespace matrixfsdp::train {
@@ -18,6 +19,7 @@ void check_strategy(const Options& options, int world_size) {
     throw InputError(fmt::format("--shard-size {}: expected 0 with --strategy {}, only matrix-fsdp has shard groups",
                                  shard_size, name));
   }
+  require_supported(options.strategy, options.optimizer.matrices);
   matrixfsdp::check_strategy(options.strategy, world_size, transformer_model(options.shape), options.sharding);
   const bool rounds_otherwise =
       options.strategy == StrategyKind::fsdp2 && options.optimizer.matrices == MatrixOptimizer::muon && world_size > 1;
@@ -112,8 +114,9 @@ nlohmann::json to_json(const Options& options) {
       {"reshard_to", options.sharding.policies.all.reshard_to},
       {"reduce_dtype", name_of(options.sharding.policies.all.reduce_dtype)},
       {"unit_policies", to_json(options.sharding.policies)},
-      {"optimizer", options.optimizer.matrices == MatrixOptimizer::muon ? "muon" : "adamw"},
-      {"lr", muon.learning_rate},
+      {"optimizer", name_of(options.optimizer.matrices)},
+      {"preconditioner", preconditioner_json(options.optimizer)},
+      {"lr", matrix_learning_rate(options.optimizer)},
       {"adamw_lr", options.optimizer.adamw.learning_rate},
       {"weight_decay", muon.weight_decay},
       {"momentum", muon.momentum},

@@ -45,8 +45,11 @@ std::string to_text(const Summary& s, const Options& options) {
   text += line("unigram entropy", fmt::format("{:.4f}: what a model reaches that ignores context", s.unigram_entropy));
   if (trained) {
     text += line("speed", fmt::format("{:.0f} tokens/s", s.tokens_per_second));
-    text += line("optimizer step", fmt::format("{} bytes sent for {} orthogonalized matrices per step",
-                                               s.bytes_per_step[Purpose::optimizer], s.matrices));
+    const MatrixOptimizer optimizer = options.optimizer.matrices;
+    const bool has_factors = optimizer == MatrixOptimizer::shampoo || optimizer == MatrixOptimizer::soap;
+    text += line("optimizer step",
+                 fmt::format("{} bytes sent for {} {} matrices per step", s.bytes_per_step[Purpose::optimizer],
+                             s.matrices, has_factors ? "preconditioned" : "orthogonalized"));
     text +=
         line("other traffic",
              fmt::format("per step: unshard {}, reduce {}, norm {}", bytes_text(s.bytes_per_step[Purpose::unshard]),
@@ -77,7 +80,7 @@ std::string to_text(const Summary& s, const Options& options) {
   if (!s.sample.empty()) text += "\n  a sample, after \"..." + s.prompt + "\":\n\n" + quoted(s.sample);
   text += "\n  what to try next\n";
   text += fmt::format("    --steps {:<12} train on from the checkpoint\n", 2 * options.steps);
-  text += "    --optimizer adamw   the same run without Muon\n";
+  text += "    --optimizer adamw   the same run without an optimizer of matrices\n";
   text += "    --strategy ddp      everything on every rank: the same losses, bit for bit\n";
   text += "    --verify            check that, gradient by gradient and weight by weight\n";
   text += "    --data FILE         your own text\n";

@@ -100,9 +100,7 @@ StepMetrics Trainer::step() {
   StepInput input;
   input.gradient_scale = clip_scale(norm.norm, options_.gradient_clip);
   input.schedule = options_.schedule.factor(step_);
-  metrics.learning_rate =
-      input.schedule * (options_.optimizer.matrices == MatrixOptimizer::muon ? options_.optimizer.muon.learning_rate
-                                                                             : options_.optimizer.adamw.learning_rate);
+  metrics.learning_rate = input.schedule * matrix_learning_rate(options_.optimizer);
   if (!metrics.skipped && hooks_.before_update) hooks_.before_update();
   phase = Clock::now();
   failures_ = 0;
@@ -143,11 +141,11 @@ OptimizerProfile Trainer::measured_optimizer() {
 }
 
 void Trainer::check_matrices(const StepMetrics& metrics) const {
-  if (metrics.skipped || metrics.failed > 0 || options_.optimizer.matrices != MatrixOptimizer::muon) return;
+  if (metrics.skipped || metrics.failed > 0 || options_.optimizer.matrices == MatrixOptimizer::adamw) return;
   const std::int64_t expected = replica_->strategy.orthogonalizations();
   if (metrics.matrices != expected) {
     throw ContractError(
-        fmt::format("step {}: {} matrices were orthogonalized, expected {}", metrics.step, metrics.matrices, expected));
+        fmt::format("step {}: {} matrices were stepped by their optimizer, expected {}", metrics.step, metrics.matrices, expected));
   }
 }
 

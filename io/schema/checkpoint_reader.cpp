@@ -40,7 +40,7 @@ std::map<std::string_view, const ParameterSpec*> parameters_of(const ModelSpec& 
 
 void read_segment(const TensorFileReader& reader, const StoredSegment& segment, const Shape& shape,
                   const TensorFileReader::Sink& sink) {
-  check_attributes(segment, shape, reader.info(segment.dataset));
+  check_attributes(segment, segment.whole_shape(shape), reader.info(segment.dataset));
   const std::uint64_t checksum = reader.read(segment.dataset, sink);
   if (checksum != segment.checksum) {
     throw IoError(fmt::format("'{}', dataset '{}': checksum {}; the manifest says {}", segment.file, segment.dataset,
@@ -61,8 +61,8 @@ DType CheckpointReader::dtype(const std::string& parameter, const std::string& w
   return tensors_.at({parameter, what}).front()->dtype;
 }
 
-std::int64_t CheckpointReader::elements(const std::string& parameter) const {
-  return element_count(parameters_.at(parameter)->shape);
+const Shape& CheckpointReader::shape(const std::string& parameter, const std::string& what) const {
+  return tensors_.at({parameter, what}).front()->whole_shape(parameters_.at(parameter)->shape);
 }
 
 void CheckpointReader::verify(const StoredFile& file) {

@@ -21,8 +21,9 @@ void check_collectives(StrategyKind kind, const ShardedModelOptions& sharding) {
   }
 }
 
-ShardedModelOptions sharding_of(StrategyKind kind, int ranks, const ModelSpec& model,
-                                const ShardedModelOptions& given) {
+ShardedModelOptions sharding_of(StrategyKind kind, int ranks, const ModelSpec& model, const ShardedModelOptions& given,
+                                MatrixOptimizer matrices) {
+  require_supported(kind, matrices);
   check_strategy(kind, ranks, model, given);
   ShardedModelOptions sharding = given;
   sharding.resident_weights = kind == StrategyKind::zero1_owner;
@@ -45,7 +46,8 @@ std::unique_ptr<Optimizer> optimizer_of(StrategyKind kind, ShardedModel& model, 
   if (options.optimizer.matrices == MatrixOptimizer::adamw) return make_optimizer(model.trainable(), options.optimizer);
   const CollectiveAlgorithm algorithm = options.sharding.collective;
   return make_optimizer(
-      model.trainable(), options.optimizer, [&](std::vector<ParameterView> views, const MuonOptions& muon) {
+      model.trainable(), options.optimizer, [&](std::vector<ParameterView> views, const RoutingOptions& routing) {
+        const MuonOptions& muon = routing.muon;
         if (kind == StrategyKind::fsdp2) return baselines::make_sharded_muon(model, std::move(views), muon, algorithm);
         if (kind == StrategyKind::fsdp2_gather)
           return baselines::make_gathered_muon(model, std::move(views), muon, algorithm, options.matrices_ahead);
@@ -82,13 +84,13 @@ struct Strategy::Implementation {
   Implementation(StrategyKind strategy, Communicator& communicator, ModelSpec spec, Plan plan,
                  const StrategyOptions& options)
       : kind(strategy),
-        muon(options.optimizer.matrices == MatrixOptimizer::muon),
+        cost(cost_of(options.optimizer)),
         model(communicator, spec, checked(strategy, std::move(plan)),
-              sharding_of(strategy, communicator.size(), spec, options.sharding)),
+              sharding_of(strategy, communicator.size(), spec, options.sharding, options.optimizer.matrices)),
         optimizer(optimizer_of(strategy, model, options)) {}
 
   StrategyKind kind;
-  bool muon;
+  OptimizerCost cost;
   ShardedModel model;
   std::unique_ptr<Optimizer> optimizer;
 };
@@ -123,11 +125,11 @@ StepResult Strategy::step(const StepInput& input) {
 }
 
 std::int64_t Strategy::orthogonalizations() const {
-  if (!implementation_->muon) return 0;
   const Plan& plan = implementation_->model.plan();
   const int ranks = implementation_->model.communicator().size();
   const bool everywhere = plan.replicated || implementation_->kind == StrategyKind::fsdp2_gather;
-  return (everywhere ? ranks : ranks / plan.world_size) * matrix_count(implementation_->model.spec());
+  return (everywhere ? ranks : ranks / plan.world_size) *
+         stepped_matrix_count(implementation_->model.spec(), implementation_->cost);
 }
 
 }  // namespace matrixfsdp

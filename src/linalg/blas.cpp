@@ -1,11 +1,11 @@
-#include <algorithm>
-#include <limits>
 #include <type_traits>
 
 #include <fmt/format.h>
 
 #include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/linalg/blas.hpp>
+
+#include "linalg/fortran.hpp"
 
 extern "C" {
 void sgemm_(const char*, const char*, const int*, const int*, const int*, const float*, const float*, const int*,
@@ -27,29 +27,9 @@ __attribute__((weak)) void bli_thread_set_num_threads(std::int64_t);
 namespace matrixfsdp::linalg {
 namespace {
 
-int blas_int(std::int64_t value) {
-  if (value > std::numeric_limits<int>::max()) {
-    throw ContractError(fmt::format("matrix extent {}: BLAS takes at most {}", value, std::numeric_limits<int>::max()));
-  }
-  return static_cast<int>(value);
-}
-
-// Kernels of a device may still write what a host BLAS is about to read. Nothing to wait for where kernels run on the
-// host.
-void wait_for_kernels() {
-  if constexpr (!std::is_same_v<ExecutionSpace, Kokkos::DefaultHostExecutionSpace>) Kokkos::fence();
-}
-
-// BLAS is column-major: a row-major matrix with stride s is the transpose of a column-major one with leading dimension
-// s. A smaller one than the columns would make BLAS print a line and return with C as it was; one row has no stride.
-template <class T>
-int leading(const char* product, const char* name, const MatrixView<T>& matrix) {
-  if (matrix.rows > 1 && matrix.stride < matrix.cols) {
-    throw ContractError(fmt::format("{}: {} is {}x{} with stride {}: expected at least {}", product, name, matrix.rows,
-                                    matrix.cols, matrix.stride, matrix.cols));
-  }
-  return blas_int(std::max({matrix.stride, matrix.cols, std::int64_t{1}}));
-}
+using detail::blas_int;
+using detail::leading;
+using detail::wait_for_kernels;
 
 /// The upper triangle of C <- its lower one. In square tiles: a plain transposed walk misses the cache once per
 /// element.

@@ -44,7 +44,7 @@ void add_segments(const UnitSpec& unit, const MatrixShard& weights, const Optimi
   for (const Segment& segment : weights.segments) {
     const ParameterSpec& parameter = unit.parameters[segment.parameter];
     RankLoad& rank = ranks[static_cast<std::size_t>(segment.rank)];
-    rank.owned_bytes += segment.elements.size() * resident_bytes_per_element(parameter, cost);
+    rank.owned_bytes += resident_bytes(parameter, segment.elements.size(), cost);
     if (kind_of(parameter) == ParameterKind::matrix) {
       rank.flops += flops_of_part(step_flops(parameter, cost), segment.elements.size(), element_count(parameter.shape));
       ++rank.matrices;

@@ -60,8 +60,7 @@ StrategyCostOptions costs_of(const SyntheticOptions& options, const Setting& set
   costs.memory.reduces_in_flight = setting.reduces_in_flight;
   costs.memory.passes = setting.passes;
   costs.memory.policies = options.sharding.policies;
-  costs.memory.optimizer = {NewtonSchulzAlgorithm::automatic, setting.newton_schulz_steps,
-                            setting.optimizer == MatrixOptimizer::adamw};
+  costs.memory.optimizer = {NewtonSchulzAlgorithm::automatic, setting.newton_schulz_steps, setting.optimizer, {}};
   costs.collective = setting.collective;
   return costs;
 }
@@ -74,7 +73,7 @@ void expect_counts(StrategyKind kind, const Setting& setting) {
   const SyntheticOptions options = options_of(kind, setting);
   Communicator own = testing::duplicate_world();
   PlannerOptions planner;
-  planner.optimizer.matrices_on_adamw = setting.optimizer == MatrixOptimizer::adamw;
+  planner.optimizer.matrices = setting.optimizer;
   const Plan plan = make_strategy_plan(kind, spec, own.size(), planner);
   SyntheticRun run(own, spec, plan, options);
   const auto rule = gradients_of(GradientKind::ordinary, 1, options.micro_batches);

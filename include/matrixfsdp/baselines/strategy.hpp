@@ -36,7 +36,8 @@ class Strategy {
  public:
   /// Collective. `plan` is make_strategy_plan's. Throws InputError for a shard size other than 0 and W unless the
   /// strategy is matrix-fsdp, for row shards with the collective `padded` or a reshard to more than one rank, and for
-  /// zero1-owner with bfloat16 weights or such a reshard; ContractError for a plan of another strategy, and
+  /// zero1-owner with bfloat16 weights or such a reshard, and for Shampoo or SOAP where it is not supported (see
+  /// supports); ContractError for a plan of another strategy, and
   /// matrices_ahead < 0; otherwise as ShardedModel and make_optimizer do.
   Strategy(StrategyKind kind, Communicator& communicator, ModelSpec model, Plan plan, const StrategyOptions& options);
   ~Strategy();
@@ -55,7 +56,7 @@ class Strategy {
   /// waits for each unit's, ShardedModel::complete for all.
   StepResult step(const StepInput& input);
 
-  /// Matrices that all ranks together orthogonalize in one step.
+  /// Matrices that all ranks together orthogonalize, or step with Shampoo or SOAP, in one step.
   [[nodiscard]] std::int64_t orthogonalizations() const;
 
  private:

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,10 +14,11 @@ namespace matrixfsdp {
 
 /// One optimizer state tensor of one parameter segment, for checkpoints: /optimizer/PARAMETER/name.
 struct StateView {
-  std::size_t view = 0;      ///< index into the optimizer's views
-  std::string name;          ///< "momentum"; AdamW: "first_moment", "second_moment"
-  TensorView<float> values;  ///< one per element of the view
-  std::string optimizer;     ///< kind that keeps it: "muon", "adamw"
+  std::size_t view = 0;             ///< index into the optimizer's views
+  std::string name;                 ///< "momentum"; AdamW: "first_moment", "second_moment"
+  TensorView<float> values;         ///< one per element of the view, or as many as `shape` says
+  std::string optimizer;            ///< kind that keeps it: "muon", "shampoo", "soap", "adamw"
+  std::optional<Shape> shape = {};  ///< where it is not the parameter's: of the whole state, and the view is whole
 };
 
 /// What is the same for all parameters of one step.
@@ -33,13 +35,15 @@ struct MatrixSeconds {
 };
 
 struct StepResult {
-  std::int64_t matrices_orthogonalized = 0;  ///< parts (see matrix_parts), not parameters
+  /// Parts (see matrix_parts), not parameters, that the matrix optimizer stepped: Muon orthogonalized them.
+  std::int64_t matrices_orthogonalized = 0;
   std::int64_t flops = 0;
   std::vector<std::string> failed;  ///< parameters that were left unchanged (weight and state), e.g. non-finite values
   std::vector<MatrixSeconds> seconds;  ///< of each matrix parameter that was stepped, in canonical order
 };
 
-/// Interface of all optimizers. State exists from construction, as zeros, and does not depend on gradients. The phases
+/// Interface of all optimizers. State exists from construction, as zeros (Shampoo's roots: as identity), and which
+/// there is does not depend on gradients. The phases
 /// of a Muon step are functions of their own too (muon_phases.hpp), so that a baseline can put communication between
 /// them.
 class Optimizer {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include <matrixfsdp/plan/matrix_optimizer.hpp>
 #include <matrixfsdp/plan/model_spec.hpp>
 #include <matrixfsdp/plan/plan.hpp>
 
@@ -48,18 +49,44 @@ NewtonSchulzScratch newton_schulz_scratch(std::int64_t rows, std::int64_t cols, 
 struct OptimizerCost {
   NewtonSchulzAlgorithm algorithm = NewtonSchulzAlgorithm::automatic;
   int newton_schulz_steps = 5;
-  bool matrices_on_adamw = false;  ///< --optimizer adamw: no matrix work, two moments for everything
+  MatrixOptimizer matrices = MatrixOptimizer::muon;
+  PreconditionerCost preconditioner;  ///< of Shampoo and SOAP
 };
 
+/// The optimizer that steps a parameter: `cost.matrices` for a matrix, but AdamW where Shampoo or SOAP would meet a
+/// part with an extent above largest_dimension; AdamW for tails. Goes by the global shape alone. Throws as
+/// matrix_parts.
+MatrixOptimizer optimizer_of(const ParameterSpec& parameter, const OptimizerCost& cost);
+
+/// Number of matrices that one step of the matrix optimizer changes: the parts (matrix_parts) of the trainable
+/// parameters that it steps.
+std::int64_t stepped_matrix_count(const ModelSpec& model, const OptimizerCost& cost);
+
 /// FLOPs of one step on a parameter (all parts); 0 when frozen. By convention AdamW counts 12 FLOPs per element, Muon's
-/// element-wise part 6. Throws as matrix_parts and newton_schulz_flops do.
+/// element-wise part 6. Of Shampoo and SOAP each block's preconditioner_flops, those of the refreshes shared out among
+/// the steps between them: step + refresh / frequency, rounded down. Throws as matrix_parts, newton_schulz_flops and
+/// preconditioner_flops do.
 std::int64_t step_flops(const ParameterSpec& parameter, const OptimizerCost& cost);
 
-/// float32 state elements kept per parameter element: 1 (Muon), 2 (AdamW), 0 (frozen).
-std::int64_t state_elements(const ParameterSpec& parameter, const OptimizerCost& cost);
+/// Bytes of optimizer state (float32) that the holder of `elements` elements of a parameter keeps: one number for each
+/// (Muon), two (AdamW), none when frozen. A matrix of m x n (each block, see preconditioned_blocks) with all its
+/// elements: Shampoo m n + 2 (m^2 + n^2), and m n more for Adam grafting, SOAP 2 m n + 2 (m^2 + n^2), and counters for
+/// the whole parameter. Throws ContractError for a part of a matrix of these two.
+std::int64_t state_bytes(const ParameterSpec& parameter, std::int64_t elements, const OptimizerCost& cost);
 
-/// Bytes that the holder of one element of `parameter` keeps: 4 (weight) + 4 (gradient) + 4 * state_elements; 4 when
-/// frozen.
-std::int64_t resident_bytes_per_element(const ParameterSpec& parameter, const OptimizerCost& cost);
+/// Bytes that the holder of `elements` elements of a parameter keeps: 4 (weight) + 4 (gradient) for each, and
+/// state_bytes; 4 for each when frozen.
+std::int64_t resident_bytes(const ParameterSpec& parameter, std::int64_t elements, const OptimizerCost& cost);
+
+/// Scratch of the matrix optimizer on one rank that steps whole matrices one after the other.
+struct MatrixScratch {
+  std::int64_t direction = 0;  ///< float (Muon): the largest parameter
+  NewtonSchulzScratch newton_schulz;
+  PreconditionerScratch preconditioner;
+
+  /// Makes room for a parameter, whichever optimizer steps it. Throws as optimizer_of and matrix_parts.
+  void include(const ParameterSpec& parameter, const OptimizerCost& cost);
+  [[nodiscard]] std::int64_t bytes() const { return 4 * direction + newton_schulz.bytes() + preconditioner.bytes(); }
+};
 
 }  // namespace matrixfsdp

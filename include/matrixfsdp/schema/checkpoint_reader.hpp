@@ -38,9 +38,9 @@ class CheckpointReader {
   [[nodiscard]] const StoredTensors& tensors() const { return tensors_; }
   [[nodiscard]] const ParameterSpec& parameter(std::string_view name) const { return *parameters_.at(name); }
 
-  /// Type of a tensor's elements, and their number.
+  /// Type of a tensor's elements, and its extents.
   [[nodiscard]] DType dtype(const std::string& parameter, const std::string& what) const;
-  [[nodiscard]] std::int64_t elements(const std::string& parameter) const;
+  [[nodiscard]] const Shape& shape(const std::string& parameter, const std::string& what) const;
 
   /// Throws IoError unless the file, which is listed, has the size and content that the manifest says.
   void verify(const StoredFile& file);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@ struct TensorKind {
   std::string what;
   std::string optimizer;  ///< empty for weights
   DType dtype = DType::float32;
+  std::optional<Shape> shape = {};  ///< of a state that has not its parameter's extents
 };
 
 /// Where the values come from.

@@ -42,7 +42,11 @@ struct StoredSegment {
   DType dtype = DType::float32;
   std::int64_t bytes = 0;
   std::uint64_t checksum = 0;
-  std::string optimizer = {};  ///< whose state it is ("muon", "adamw"); empty for weights
+  std::string optimizer = {};       ///< whose state it is ("muon", "shampoo", "soap", "adamw"); empty for weights
+  std::optional<Shape> shape = {};  ///< of a state that has not its parameter's extents: it is one segment
+
+  /// Extents of the whole tensor, where the parameter has those given.
+  [[nodiscard]] const Shape& whole_shape(const Shape& extents) const { return shape ? *shape : extents; }
 };
 
 struct Manifest {
@@ -72,7 +76,8 @@ void add_parts(Manifest& manifest, const std::vector<ManifestPart>& parts);
 /// Throws IoError, naming the field, parameter or file (`source`: the manifest's path), unless: the model is valid;
 /// every segment belongs to a parameter of the model and a listed file, lies inside the parameter and has the bytes
 /// that follow; every element of every weight, and of every state that occurs, is stored exactly once, in datasets with
-/// the names that dataset_path gives them; states name their optimizer, weights none; no frozen parameter has state;
+/// the names that dataset_path gives them; states name their optimizer, weights none; a state with extents of its own
+/// is one segment; no frozen parameter has state;
 /// counts are not negative; schedule and configuration are JSON objects.
 void validate(const Manifest& manifest, const std::string& source);
 

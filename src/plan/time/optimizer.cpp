@@ -10,7 +10,7 @@ namespace {
 /// Calls visit(parameter) for each matrix that a matrix optimizer steps, in canonical order.
 template <class Visit>
 void each_matrix(const ModelSpec& model, const OptimizerCost& cost, const Visit& visit) {
-  if (cost.matrices_on_adamw) return;
+  if (cost.matrices == MatrixOptimizer::adamw) return;
   for (const UnitSpec& unit : model.units) {
     for (const ParameterSpec& parameter : unit.parameters) {
       if (!parameter.frozen && kind_of(parameter) == ParameterKind::matrix) visit(parameter);
