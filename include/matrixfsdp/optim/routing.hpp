@@ -9,11 +9,19 @@
 
 namespace matrixfsdp {
 
-enum class MatrixOptimizer { muon, adamw };
+/// Which optimizer steps matrices.
+enum class MatrixOptimizer {
+  muon,   ///< whole matrices: Muon
+  adamw,  ///< element by element, as tails
+};
 
+/// Which optimizer steps matrices, and the options of all that could.
 struct RoutingOptions {
+  /// The choice.
   MatrixOptimizer matrices = MatrixOptimizer::muon;
+  /// Of matrices, where that is the choice.
   MuonOptions muon;
+  /// Of tails, and of matrices where that is the choice.
   AdamWOptions adamw;
 };
 
