@@ -9,8 +9,10 @@
 
 namespace matrixfsdp {
 
+/// What a Strategy is made with.
 struct StrategyOptions {
   ShardedModelOptions sharding;  ///< resident_weights is the strategy's to say
+  /// Which optimizer steps matrices, and how.
   RoutingOptions optimizer;
   /// Of fsdp2-gather: matrices whose rows are on their way while one is orthogonalized. As many as the model has is the
   /// published form, in memory too.
@@ -44,11 +46,15 @@ class Strategy {
   Strategy(const Strategy&) = delete;
   Strategy& operator=(const Strategy&) = delete;
 
+  /// What it was made as.
   [[nodiscard]] StrategyKind kind() const;
+  /// The model that forward and backward run on; lives as long as this.
   [[nodiscard]] ShardedModel& model();
+  /// The same.
   [[nodiscard]] const ShardedModel& model() const;
   /// Steps what this rank holds; for checkpoints. Its step is collective where the strategy communicates.
   [[nodiscard]] Optimizer& optimizer();
+  /// The same.
   [[nodiscard]] const Optimizer& optimizer() const;
 
   /// Collective, after gradient_norm: the optimizer's step on the reduced gradients, with what is sent between its

@@ -23,16 +23,25 @@ enum class Accumulation {
 };
 
 /// Unit life cycle: sharded -> unsharding -> unsharded -> (reshard) sharded.
-enum class UnitState { sharded, unsharding, unsharded };
+enum class UnitState {
+  sharded,     ///< this rank has its shard alone, or a copy that it may lose
+  unsharding,  ///< the others' shards are on their way
+  unsharded,   ///< whole, and addresses are valid
+};
 
 /// In which part of a step a unit is used; for labels, counts and prefetch order.
-enum class Phase { forward, backward };
+enum class Phase {
+  forward,   ///< units in order; prefetch goes on to the next one
+  backward,  ///< units in reverse; prefetch goes back to the one before
+};
 
+/// How a ShardedModel runs; the same on every rank.
 struct ShardedModelOptions {
   std::int64_t prefetch = 1;  ///< units unsharded ahead of the one that computes; 0: none
   std::int64_t reduces_in_flight =
       1;                        ///< reduces under way while the rank computes on, each with a gradient buffer; 0: none
   bool progress_thread = true;  ///< a thread moves what is under way, where ProgressThread::available; else poll() does
+  /// How passes accumulate.
   Accumulation accumulation = Accumulation::chunks;
   /// Ranks of a shard group (hybrid sharding): each group of neighbouring ranks holds the whole model, its plan is for
   /// so many ranks, and unshard stays inside it. 0: all ranks are one group. Every rank's micro-batch counts, so the
@@ -58,9 +67,12 @@ struct MemoryUse {
   std::int64_t gradients = 0;  ///< owned gradients
   std::int64_t unsharded = 0;  ///< storage of unsharded units
   std::int64_t held = 0;       ///< parts of units from forward to backward (UnitPolicy::reshard_to)
+  /// Full gradients of units, before they are reduced.
   std::int64_t gradient_buffers = 0;
+  /// Sums of others' elements, from pass to pass.
   std::int64_t running_sums = 0;
   std::int64_t staging_peak = 0;  ///< of all reduces that may be under way, as gradients travel
+  /// All of it.
   [[nodiscard]] std::int64_t total() const {
     return weights + gradients + unsharded + held + gradient_buffers + running_sums + staging_peak;
   }
@@ -69,9 +81,13 @@ struct MemoryUse {
 /// Seconds since the model was made, of this rank's transfers: from issue to completion, and how much of that the rank
 /// waited instead of computing. 1 - waited / under_way is the hidden share.
 struct TransferTimes {
+  /// From issue to completion, added up over unshards.
   double unshard_under_way = 0;
+  /// Of these, waited for.
   double unshard_waited = 0;
+  /// From issue to completion, added up over reduces.
   double reduce_under_way = 0;
+  /// Of these, waited for.
   double reduce_waited = 0;
 };
 
@@ -116,11 +132,15 @@ class ShardedModel {
   ShardedModel(const ShardedModel&) = delete;
   ShardedModel& operator=(const ShardedModel&) = delete;
 
+  /// What the constructor was given.
   [[nodiscard]] const ModelSpec& spec() const;
+  /// What the constructor was given.
   [[nodiscard]] const Plan& plan() const;
+  /// What the constructor was given.
   [[nodiscard]] Communicator& communicator() const;
   /// This rank's: the ranks of the plan. All of the communicator's unless shard_size says otherwise.
   [[nodiscard]] RankGroup shard_group() const;
+  /// Units of spec().
   [[nodiscard]] std::size_t unit_count() const;
 
   /// Makes the unit's weights available and counts one use; starts prefetching the next units of `phase`. Throws
@@ -135,7 +155,9 @@ class ShardedModel {
   /// weights (an embedding's) is not unsharded in backward; set_prefetch leaves it out ahead of time. Throws
   /// ContractError where there is no use to end.
   void reshard(std::size_t unit);
+  /// Where the unit is in its life cycle, on this rank.
   [[nodiscard]] UnitState state(std::size_t unit) const;
+  /// Uses that unshard has begun and reshard has not ended.
   [[nodiscard]] int uses(std::size_t unit) const;
 
   /// Weights by index within the unit. Throws ContractError with the unit's name unless unsharded. Addresses are the
@@ -158,9 +180,9 @@ class ShardedModel {
   /// zeros). Throws ContractError as gradients does, and in the first step CommunicationError as unshard does.
   void reduce(std::size_t unit);
 
-  /// What this rank holds, in canonical order: trainable segments for the optimizer, all segments (frozen too, gradient
-  /// empty) for checkpoints. Valid for the life of the model.
+  /// What this rank holds, in canonical order: trainable segments for the optimizer. Valid for the life of the model.
   [[nodiscard]] const std::vector<ParameterView>& trainable() const;
+  /// The same for checkpoints: all segments, those of frozen parameters too, whose gradients are empty.
   [[nodiscard]] const std::vector<ParameterView>& resident() const;
   /// After the optimizer or a load has written to the views: unsharded copies are stale, and the next unshard fetches
   /// again. Throws ContractError while a unit is in use (its name). On all ranks.
@@ -168,7 +190,9 @@ class ShardedModel {
   /// Waits for all that is under way. Before an optimizer writes to resident weights, and for timings.
   void complete();
 
+  /// What this rank holds now.
   [[nodiscard]] MemoryUse memory() const;
+  /// Since the model was made.
   [[nodiscard]] TransferTimes transfer_times() const;
 
   /// Calls `test` on everything under way; may be called between kernels. Throws CommunicationError where it failed.

@@ -5,13 +5,18 @@
 
 #include <matrixfsdp/tensor/tensor.hpp>
 
+/// @file
 /// The one seam over BLAS. All matrices are row-major. A call with no elements in the result does nothing, and a
 /// product is complete when the call returns. Throws ContractError for extents that do not fit each other, for an
 /// extent or stride beyond int, which BLAS counts in, and for a stride below the columns of a matrix with more than one
 /// row. Unchecked: C overlaps neither A nor B.
 namespace matrixfsdp::linalg {
 
-enum class Op { none, transpose };
+/// How an operand enters a product.
+enum class Op {
+  none,       ///< as it is
+  transpose,  ///< its transpose
+};
 
 /// C <- alpha op(A) op(B) + beta C, with op(A) m x k, op(B) k x n, C m x n. beta = 0 overwrites C (NaN included).
 /// 2 m n k FLOPs. T is float or double.

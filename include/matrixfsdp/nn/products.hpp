@@ -20,17 +20,20 @@ class Products {
 
   /// Called after every piece. May be empty; what it throws passes through multiply.
   void set_poll(std::function<void()> poll) { poll_ = std::move(poll); }
+  /// Calls what set_poll was given.
   void poll() const {
     if (poll_) poll_();
   }
 
   /// 2 m n k of every product so far; those under a Recomputation apart.
   [[nodiscard]] std::int64_t flops() const { return flops_; }
+  /// The same of products under a Recomputation.
   [[nodiscard]] std::int64_t recompute_flops() const { return recompute_flops_; }
 
   /// While it lives, products count as recomputation.
   class Recomputation {
    public:
+    /// Of `products`, which must outlive it. They may be nested.
     explicit Recomputation(Products& products) : products_(products), outer_(products.recomputing_) {
       products_.recomputing_ = true;
     }

@@ -11,6 +11,7 @@
 
 namespace matrixfsdp::nn {
 
+/// How a Transformer runs.
 struct TransformerOptions {
   std::int64_t micro_batch = 1;      ///< sequences per pass
   std::int64_t sequence_length = 0;  ///< tokens per sequence of this run; 0: the shape's
@@ -38,6 +39,7 @@ class Transformer {
   /// `tokens`: micro_batch x sequence_length ids, sequence by sequence. Starts a pass anew, also where another is not
   /// finished.
   void embed(const UnitTensors<T>& root, const std::vector<std::int32_t>& tokens);
+  /// Block `layer`, on what embed or the block before has left.
   void block_forward(std::int64_t layer, const UnitTensors<T>& weights);
 
   /// Final norm, head and cross entropy. Returns the sum over the tokens of -log p(target) in nats, in double.
@@ -62,6 +64,7 @@ class Transformer {
   /// FLOPs of matrix products done so far, recomputation apart. Recomputation are the blocks' forward passes under
   /// `recompute`, and always the attention scores, which backward computes again block by block.
   [[nodiscard]] std::int64_t product_flops() const;
+  /// FLOPs of recomputation so far.
   [[nodiscard]] std::int64_t recompute_flops() const;
   /// Called between kernels, so that transfers make progress while this rank computes. May be empty.
   void set_poll(std::function<void()> poll);

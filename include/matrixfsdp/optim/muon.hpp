@@ -21,12 +21,18 @@ std::string_view name_of(ScaleRule rule);
 /// s(rows, cols). Throws ContractError for an empty matrix.
 double update_scale(ScaleRule rule, std::int64_t rows, std::int64_t cols);
 
+/// Options of Muon, the symbols of its formulas in parentheses.
 struct MuonOptions {
+  /// Base learning rate (lr).
   double learning_rate = 0.02;
   double weight_decay = 0.0;  ///< decoupled, with the base learning rate: w <- w (1 - lr wd)
+  /// Share of the old momentum that stays (beta).
   double momentum = 0.95;
+  /// The direction is the next momentum with this gradient once more, instead of the momentum.
   bool nesterov = true;
+  /// Of the update of each matrix (s).
   ScaleRule scale = ScaleRule::original;
+  /// How the direction is orthogonalized.
   NewtonSchulzOptions newton_schulz;
 };
 

@@ -9,6 +9,7 @@
 #include <matrixfsdp/orthogonalize/newton_schulz.hpp>
 #include <matrixfsdp/parameter/parameter_view.hpp>
 
+/// @file
 /// Optimizers act on what this rank holds, and on nothing else: this module cannot include comm.
 namespace matrixfsdp {
 
@@ -31,12 +32,15 @@ struct StepInput {
 /// What the whole step of a matrix parameter took.
 struct MatrixSeconds {
   const ParameterSpec* parameter = nullptr;  ///< of the optimizer's views
+  /// Wall time.
   double seconds = 0;
 };
 
+/// What a step did, on this rank.
 struct StepResult {
   /// Parts (see matrix_parts), not parameters, that the matrix optimizer stepped: Muon orthogonalized them.
   std::int64_t matrices_orthogonalized = 0;
+  /// As step_flops counts them, of parameters that were stepped.
   std::int64_t flops = 0;
   std::vector<std::string> failed;  ///< parameters that were left unchanged (weight and state), e.g. non-finite values
   std::vector<MatrixSeconds> seconds;  ///< of each matrix parameter that was stepped, in canonical order
@@ -61,8 +65,9 @@ class Optimizer {
   /// Writing to the values is how a checkpoint is loaded.
   virtual std::vector<StateView> state() = 0;
 
-  /// Bytes of state, and of scratch that does not belong in a checkpoint.
+  /// Bytes of state.
   [[nodiscard]] virtual std::int64_t state_bytes() const = 0;
+  /// Bytes of scratch, which does not belong in a checkpoint.
   [[nodiscard]] virtual std::int64_t workspace_bytes() const = 0;
 };
 

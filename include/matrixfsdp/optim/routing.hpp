@@ -14,10 +14,15 @@ namespace matrixfsdp {
 
 /// Which optimizer steps matrices, and the options of all that could.
 struct RoutingOptions {
+  /// The choice.
   MatrixOptimizer matrices = MatrixOptimizer::muon;
+  /// Of matrices, where that is the choice.
   MuonOptions muon;
+  /// Where that is the choice.
   ShampooOptions shampoo;
+  /// Where that is the choice.
   SoapOptions soap;
+  /// Of tails, and of matrices where that is the choice.
   AdamWOptions adamw;
 };
 

@@ -13,16 +13,16 @@ namespace matrixfsdp {
 
 /// One odd quintic p(x) = a x + b x^3 + c x^5, applied to the singular values of a matrix.
 struct Quintic {
-  double a;
-  double b;
-  double c;
+  double a;  ///< of x
+  double b;  ///< of x^3
+  double c;  ///< of x^5
 };
 
 /// A named sequence of quintics; steps past its end repeat the last one.
 struct QuinticSequence {
-  std::string_view name;
-  std::vector<Quintic> steps;
-  int default_steps;
+  std::string_view name;       ///< "polar-express", ...
+  std::vector<Quintic> steps;  ///< one for each step, the first one first
+  int default_steps;           ///< steps that its source takes
 
   /// Of step 0, 1, ...; there must be at least one, and no step is negative (unchecked).
   [[nodiscard]] const Quintic& at(int step) const {
@@ -39,23 +39,29 @@ const QuinticSequence& quintic_sequence(std::string_view name);
 /// The five names, the default first.
 std::vector<std::string_view> quintic_sequence_names();
 
+/// How a matrix is orthogonalized.
 struct NewtonSchulzOptions {
+  /// automatic: by the matrix's extents (see resolve).
   NewtonSchulzAlgorithm algorithm = NewtonSchulzAlgorithm::automatic;
   const QuinticSequence* coefficients = nullptr;  ///< null: polar-express; not owned, must outlive its users
   int steps = 5;                                  ///< at least 1
   bool measure_residual = false;                  ///< one product more, for OrthogonalizeResult::residual
 };
 
+/// How an orthogonalization ended. A matrix that has no answer is a value, not an exception.
 enum class OrthogonalizeStatus {
-  ok,
+  ok,          ///< the result is the approximate polar factor
   zero,        ///< the input is exactly zero, or empty: the result is zero
   non_finite,  ///< the input has a NaN or an infinity: the result is left as it was
   diverged,    ///< the result is not finite, or its norm is over 4 sqrt(m): see orthogonalize
 };
 
+/// What became of one matrix.
 struct OrthogonalizeResult {
+  /// Whether the output is the polar factor, and if not, why.
   OrthogonalizeStatus status = OrthogonalizeStatus::ok;
   NewtonSchulzAlgorithm algorithm = NewtonSchulzAlgorithm::standard;  ///< what `automatic` has become
+  /// Newton-Schulz steps that were done.
   int steps = 0;
   std::int64_t flops =
       0;  ///< of the iteration's products: newton_schulz_flops, or 0 where the status is zero or non_finite
@@ -74,6 +80,7 @@ class NewtonSchulzWorkspace {
 
   /// Makes room for a rows x cols matrix, rows and cols >= 0. No allocation where it is already large enough.
   void reserve(std::int64_t rows, std::int64_t cols, NewtonSchulzAlgorithm algorithm);
+  /// Bytes of all three tensors.
   [[nodiscard]] std::int64_t bytes() const;
 
   Tensor<T> iterate;            ///< m x n

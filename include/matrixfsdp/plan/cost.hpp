@@ -9,7 +9,13 @@
 
 namespace matrixfsdp {
 
-enum class NewtonSchulzAlgorithm { standard, gram, gram_no_restart, automatic };
+/// Forms of the Newton-Schulz iteration, of the same polynomials: X is m x n, m <= n (else its transpose).
+enum class NewtonSchulzAlgorithm {
+  standard,         ///< every step multiplies X
+  gram,             ///< steps multiply X X^T, m x m, and X once at the end; one restart from X holds rounding down
+  gram_no_restart,  ///< gram without the restart: faster, and less accurate for singular matrices
+  automatic,        ///< standard or gram, by the extents (see resolve)
+};
 
 /// "standard", "gram", "gram-no-restart", "auto". Throws InputError for any other name.
 NewtonSchulzAlgorithm parse_newton_schulz_algorithm(std::string_view name);
@@ -39,15 +45,20 @@ struct NewtonSchulzScratch {
   std::int64_t products = 0;  ///< float: two (standard) or four m x m, m the smaller extent
   std::int64_t sums = 0;      ///< double: square_sum_blocks
 
+  /// Makes room for `other` too: the larger of each.
   void include(const NewtonSchulzScratch& other);
+  /// Bytes of all of it.
   [[nodiscard]] std::int64_t bytes() const { return 4 * (iterate + products) + 8 * sums; }
 };
+/// Scratch for one rows x cols matrix. Unchecked: no extent is negative.
 NewtonSchulzScratch newton_schulz_scratch(std::int64_t rows, std::int64_t cols, NewtonSchulzAlgorithm algorithm,
                                           int steps);
 
 /// What an optimizer costs its owner, for the planner and the memory prediction.
 struct OptimizerCost {
+  /// Of Muon: NewtonSchulzOptions.
   NewtonSchulzAlgorithm algorithm = NewtonSchulzAlgorithm::automatic;
+  /// Of Muon, at least 1.
   int newton_schulz_steps = 5;
   MatrixOptimizer matrices = MatrixOptimizer::muon;
   PreconditionerCost preconditioner;  ///< of Shampoo and SOAP

@@ -8,10 +8,12 @@
 #include <matrixfsdp/plan/planner.hpp>
 #include <matrixfsdp/plan/report.hpp>
 
+/// @file
 /// MatrixFSDP and its peers: where their shards live, and what a step costs each rank. Bytes and memory are exact: the
 /// runtime (baselines/strategy.hpp) counts the same.
 namespace matrixfsdp {
 
+/// MatrixFSDP, and what it is measured against.
 enum class StrategyKind {
   matrix_fsdp,     ///< whole matrices on owners: the optimizer step sends nothing
   fsdp2,           ///< even row shards; every Newton-Schulz step gathers the matrix, ranks compute their rows of it
@@ -47,6 +49,7 @@ Plan make_strategy_plan(StrategyKind kind, const ModelSpec& model, int world_siz
 /// otherwise.
 inline constexpr std::int64_t default_matrices_ahead = 1;
 
+/// What the loads of a strategy depend on, besides model, plan and nodes.
 struct StrategyCostOptions {
   MemoryOptions memory;  ///< runtime and optimizer; its policies are those of what travels
   CollectiveAlgorithm collective = CollectiveAlgorithm::scatter;  ///< of unshard and of what the optimizer gathers

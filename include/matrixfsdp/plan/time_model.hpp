@@ -8,6 +8,7 @@
 #include <matrixfsdp/plan/strategy.hpp>
 #include <matrixfsdp/plan/transformer.hpp>
 
+/// @file
 /// What a training step will take on a described machine, for every strategy. Bytes and memory are those of
 /// strategy_loads; transfers take what collective_model.hpp says of the machine's links; products take FLOPs over the
 /// rank's rate. What is left out is small for large models, or hidden: embeddings, norms and activations, the exchange
@@ -18,7 +19,7 @@ namespace matrixfsdp {
 struct PassWork {
   std::vector<std::int64_t> unit_flops;  ///< forward of each unit; backward: twice that
   std::int64_t last_flops = 0;           ///< after the last unit, from the first one's weights: a language model's head
-  std::int64_t activation_bytes = 0;
+  std::int64_t activation_bytes = 0;     ///< kept from forward to backward
 };
 
 /// Of transformer_model(shape), `sequences` sequences of the shape's length, float32. Activations are those of the
@@ -28,9 +29,13 @@ PassWork transformer_pass(const TransformerShape& shape, std::int64_t sequences,
 
 /// One unit in one pass; seconds.
 struct UnitSeconds {
+  /// Of the transfer of its weights, once.
   double unshard = 0;
+  /// Of its computation.
   double forward = 0;
+  /// Of its computation, recomputation too.
   double backward = 0;
+  /// Of the transfer of its gradients.
   double reduce = 0;
   bool keep = false;  ///< backward unshards nothing
 };
@@ -44,7 +49,9 @@ double forward_seconds(const std::vector<UnitSeconds>& units, double last, std::
 /// next unit's unshard that could follow it too; the step goes on when the last reduce is complete.
 double backward_seconds(const std::vector<UnitSeconds>& units, double last, std::int64_t prefetch);
 
+/// What a step is predicted for, besides model, plan and machine.
 struct StepOptions {
+  /// Of one rank.
   PassWork pass;
   bool recompute = false;      ///< backward: forward again, and twice that
   StrategyCostOptions cost;    ///< of `memory` also passes, prefetch, optimizer, and what travels
@@ -55,16 +62,22 @@ struct StepOptions {
   std::optional<CollectiveAlgorithm> optimizer_collective;  ///< of what an optimizer gathers; none: the fastest
 };
 
+/// What a step takes by one strategy.
 struct StrategyPrediction {
+  /// Whose step it is.
   StrategyKind strategy = StrategyKind::matrix_fsdp;
+  /// Of all passes, of the slowest rank.
   double forward_seconds = 0;
+  /// Of all passes, of the slowest rank, until the last reduce is complete.
   double backward_seconds = 0;
+  /// From the last reduce to the next forward.
   double optimizer_seconds = 0;
   std::int64_t bytes_per_rank = 0;            ///< sent in a step: the most of any rank
   std::int64_t optimizer_bytes_per_rank = 0;  ///< of them, after backward: the most of any rank
   std::int64_t memory_bytes = 0;              ///< the most of any rank, activations included
   bool fits = true;                           ///< into the machine's memory
 
+  /// Of the whole step.
   [[nodiscard]] double total_seconds() const { return forward_seconds + backward_seconds + optimizer_seconds; }
 };
 

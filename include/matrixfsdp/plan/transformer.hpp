@@ -9,25 +9,28 @@
 
 namespace matrixfsdp {
 
-/// gpt2: LayerNorm, GELU, learned positions, biases, tied head. llama: RMSNorm, rotary positions, SwiGLU,
-/// grouped-query attention, no biases, untied head.
-enum class TransformerStyle { gpt2, llama };
+/// Families of decoder-only transformers.
+enum class TransformerStyle {
+  gpt2,   ///< LayerNorm, GELU, learned positions, biases, tied head
+  llama,  ///< RMSNorm, rotary positions, SwiGLU, grouped-query attention, no biases, untied head
+};
 
-/// "gpt2" or "llama".
+/// "gpt2" or "llama". Unchecked: a value of the enumeration.
 std::string_view name_of(TransformerStyle style);
 
 /// Extents of a decoder-only transformer.
 struct TransformerShape {
-  TransformerStyle style = TransformerStyle::gpt2;
-  std::int64_t layers = 12;
-  std::int64_t hidden = 768;
-  std::int64_t heads = 12;
-  std::int64_t kv_heads = 12;  ///< of llama; equals heads for gpt2
-  std::int64_t ffn = 3072;     ///< inner width of the feed-forward part
-  std::int64_t sequence_length = 1024;
-  std::int64_t vocabulary = 50257;
-  bool tied_head = true;
+  TransformerStyle style = TransformerStyle::gpt2;  ///< of every block
+  std::int64_t layers = 12;                         ///< blocks
+  std::int64_t hidden = 768;                        ///< width of the stream between blocks
+  std::int64_t heads = 12;                          ///< of attention: query heads
+  std::int64_t kv_heads = 12;                       ///< of llama; equals heads for gpt2
+  std::int64_t ffn = 3072;                          ///< inner width of the feed-forward part
+  std::int64_t sequence_length = 1024;              ///< the longest, in tokens; rows of gpt2's position table
+  std::int64_t vocabulary = 50257;                  ///< token ids
+  bool tied_head = true;                            ///< the head's weight is the token embedding
 
+  /// Width of a head: hidden / heads.
   [[nodiscard]] std::int64_t head_dimension() const { return hidden / heads; }
 };
 
@@ -43,7 +46,6 @@ TransformerShape transformer_from_name(std::string_view name);
 /// Names the catalogue offers, for --help: each is accepted by transformer_from_name, and so is any depth for d12.
 std::vector<std::string> transformer_names();
 
-/// Units: "root", then "block.0" ... . Parameter names and order (all of them fixed: checkpoints and nn rely on it):
 /// Units: "root", then "block.0" ... . Names and order are fixed: checkpoints and nn rely on them.
 ///   root
 ///     token_embedding (V, H)

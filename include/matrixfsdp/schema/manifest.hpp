@@ -11,11 +11,15 @@
 #include <matrixfsdp/plan/model_spec.hpp>
 #include <matrixfsdp/schema/files.hpp>
 
+/// @file
 /// The manifest of a checkpoint: what it holds and where (io/FORMAT.md).
 namespace matrixfsdp::io {
 
+/// Field "format" of every manifest.
 inline constexpr std::string_view checkpoint_format = "matrixfsdp checkpoint";
+/// Field "format_version": the only one that is written and read.
 inline constexpr int format_version = 2;
+/// Name of the manifest within a checkpoint.
 inline constexpr std::string_view manifest_name = "manifest.json";
 /// StoredSegment::what of a parameter itself.
 inline constexpr std::string_view weight_name = "weight";
@@ -34,13 +38,20 @@ struct TrainingState {
 
 /// A dataset: elements [begin, end) of a parameter's weight or optimizer state.
 struct StoredSegment {
+  /// Name in the model.
   std::string parameter;
   std::string what;  ///< "weight", or the name of an optimizer state
+  /// Name of the file within the checkpoint.
   std::string file;
+  /// Path within the file: dataset_path.
   std::string dataset;
+  /// Within the parameter.
   Interval elements;
+  /// As it is stored.
   DType dtype = DType::float32;
+  /// Of the elements.
   std::int64_t bytes = 0;
+  /// Of the elements: checksum_of.
   std::uint64_t checksum = 0;
   std::string optimizer = {};       ///< whose state it is ("muon", "shampoo", "soap", "adamw"); empty for weights
   std::optional<Shape> shape = {};  ///< of a state that has not its parameter's extents: it is one segment
@@ -49,20 +60,27 @@ struct StoredSegment {
   [[nodiscard]] const Shape& whole_shape(const Shape& extents) const { return shape ? *shape : extents; }
 };
 
+/// All of a manifest.json.
 struct Manifest {
+  /// How far the run was.
   TrainingState state;
+  /// Of the run, with every name that segments use.
   ModelSpec model;
+  /// Plan::planner of the run that wrote it. No reader needs it.
   std::string planner;
+  /// Ranks of the plan that wrote it. No reader needs it.
   int world_size = 1;
+  /// Plan::replicated of the run that wrote it. No reader needs it.
   bool replicated = false;
+  /// Every file of the checkpoint but the manifest.
   std::vector<StoredFile> files;
   std::vector<StoredSegment> segments;  ///< in the model's order; of one parameter by what, then begin
 };
 
 /// What one rank adds to the manifest: its file and the segments in it. Nothing: no file.
 struct ManifestPart {
-  std::vector<StoredFile> files;
-  std::vector<StoredSegment> segments;
+  std::vector<StoredFile> files;        ///< one, or none
+  std::vector<StoredSegment> segments;  ///< of that file
 };
 
 /// Text of a part, to be sent to the rank that writes the manifest. Throws IoError for a name that is not UTF-8.

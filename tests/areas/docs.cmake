@@ -1,0 +1,5 @@
+# The words beside the code: doxygen's view of the headers, and the guide's quotes.
+add_test(NAME docs.every_public_name_is_documented
+         COMMAND bash "${CMAKE_CURRENT_SOURCE_DIR}/docs/documented.sh" "${PROJECT_BINARY_DIR}/Doxyfile"
+                 "${CMAKE_CURRENT_BINARY_DIR}/docs")
+set_tests_properties(docs.every_public_name_is_documented PROPERTIES TIMEOUT 120 SKIP_RETURN_CODE 77)
