@@ -28,6 +28,7 @@ function(matrixfsdp_needs_of target variable)
   set(${variable} "${needs}" PARENT_SCOPE)
 endfunction()
 
+# "none" stands for itself: a list may not be empty, or the variable is not set.
 set(MATRIXFSDP_COMPONENT_NEEDS)
 foreach(target IN LISTS targets)
   matrixfsdp_needs_of(${target} needs)
@@ -35,7 +36,7 @@ foreach(target IN LISTS targets)
   if(NOT component)
     set(component ${target})
   endif()
-  string(APPEND MATRIXFSDP_COMPONENT_NEEDS "set(MATRIXFSDP_NEEDED_BY_${component} ${needs})\n")
+  string(APPEND MATRIXFSDP_COMPONENT_NEEDS "set(MATRIXFSDP_NEEDED_BY_${component} none ${needs})\n")
 endforeach()
 configure_package_config_file(cmake/MatrixFSDPConfig.cmake.in "${PROJECT_BINARY_DIR}/MatrixFSDPConfig.cmake"
                               INSTALL_DESTINATION "${package_dir}")

@@ -15,7 +15,7 @@ from spack_repo.builtin.build_systems.rocm import ROCmPackage
 
 from spack.package import *
 
-SOURCE = os.path.abspath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 5))
+SOURCE = os.path.abspath(os.path.join(os.path.dirname(os.path.realpath(__file__)), *[os.pardir] * 5))
 
 
 class Matrixfsdp(CMakePackage, CudaPackage, ROCmPackage):
