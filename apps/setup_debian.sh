@@ -8,8 +8,8 @@ packages=(
   mpich libmpich-dev libtrilinos-kokkos-dev libhdf5-dev libopenblas-dev
   libcli11-dev nlohmann-json3-dev libfmt-dev libxxhash-dev libgtest-dev
   hdf5-tools python3-venv  # other programs that read checkpoints, for their tests
-  doxygen  # target docs, and the test that every public name is documented
   dict-foldoc  # real English text for the quickstart
+  doxygen  # target docs, and the test that every public name is documented
 )
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
