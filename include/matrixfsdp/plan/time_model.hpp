@@ -53,10 +53,11 @@ double backward_seconds(const std::vector<UnitSeconds>& units, double last, std:
 struct StepOptions {
   /// Of one rank.
   PassWork pass;
-  bool recompute = false;                  ///< backward: forward again, and twice that
-  StrategyCostOptions cost;                ///< of `memory` also passes, prefetch, optimizer, and what travels
-  bool master_weights = true;              ///< false: all that is kept and sent is bfloat16, half of float32's bytes
-  std::optional<CollectiveProfile> links;  ///< as a calibration found them, contention too; none: as the machine says
+  bool recompute = false;      ///< backward: forward again, and twice that
+  StrategyCostOptions cost;    ///< of `memory` also passes, prefetch, optimizer, and what travels
+  bool master_weights = true;  ///< false: all that is kept and sent is bfloat16, half of float32's bytes
+  std::optional<CollectiveProfile>
+      links;  ///< as a calibration found them, with its corrections; none: as the machine says
   std::optional<CollectiveAlgorithm> unshard_collective;    ///< of forward and backward; none: the fastest
   std::optional<CollectiveAlgorithm> optimizer_collective;  ///< of what an optimizer gathers; none: the fastest
 };
@@ -81,14 +82,12 @@ struct StrategyPrediction {
 };
 
 /// `plan` is one of make_strategy_plan(kind, model, machine.ranks()). The slowest rank sets the pace of all.
-///   forward, backward   as above, passes times; the fastest reduce of the machine's links, and the unshard that is
-///   asked
-///                       for
+///   forward, backward   as above, passes times; the fastest reduce of the machine's links, and the unshard asked for
 ///   optimizer           the slowest rank's FLOPs over its rate, all its resident bytes read and written once, and
 ///     fsdp2             each Newton-Schulz step's gather of each matrix (rows > cols: sum of its small Gram matrix)
 ///     fsdp2-gather      gathers, one matrix ahead of the products
 ///     fsdp2-alltoall    the busiest rank's bytes there, and back
-///     zero1-owner       the new weights of each unit from their owners to all
+///     zero1-owner       the new weights of all units from their owners to all, together
 /// Throws ContractError for a pass of another number of units, links of another number of ranks or nodes, InputError
 /// for an invalid machine, and as strategy_loads does.
 StrategyPrediction predict_step(StrategyKind kind, const ModelSpec& model, const Plan& plan, const Machine& machine,
