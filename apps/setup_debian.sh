@@ -10,8 +10,8 @@ packages=(
   hdf5-tools python3-venv  # other programs that read checkpoints, for their tests
   ccache  # for the test of shared libraries, which builds everything once more
   iproute2 slurmctld slurmd slurm-client munge  # emulated nodes, and a Slurm of the tests' own (tests/slurm)
-  doxygen  # target docs, and the test that every public name is documented
   dict-foldoc  # real English text for the quickstart
+  doxygen  # target docs, and the test that every public name is documented
 )
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
