@@ -98,7 +98,8 @@ EigenResult eigenvectors(MatrixView<T> a, const TensorView<T>& values, const Dec
     throw ContractError(fmt::format("eigenvectors: matrix {}x{} and {} values, expected a square and as many values",
                                     a.rows, a.cols, values.extent(0)));
   }
-  check_scratch("eigenvectors", DecompositionScratch::for_eigenvectors(a.rows), workspace);
+  const DecompositionScratch scratch = DecompositionScratch::for_eigenvectors(a.rows);
+  check_scratch("eigenvectors", scratch, workspace);
   EigenResult result{EigenResult::Status::ok, a.rows, is_float<T> ? 32 : 64, 0};
   if (a.rows == 0) return result;
   detail::wait_for_kernels();
@@ -108,8 +109,9 @@ EigenResult eigenvectors(MatrixView<T> a, const TensorView<T>& values, const Dec
   }
   const int n = detail::blas_int(a.rows);
   const int lda = detail::leading("eigenvectors", "A", a);
-  const int reals = detail::blas_int(static_cast<std::int64_t>(workspace.reals.extent(0)));
-  const int integers = detail::blas_int(static_cast<std::int64_t>(workspace.integers.extent(0)));
+  // By the extent alone: LAPACK chooses its block sizes, and so the bits, by the workspace that it is given.
+  const int reals = detail::blas_int(scratch.reals);
+  const int integers = detail::blas_int(scratch.integers);
   // Column-major sees our lower triangle as its upper one, and returns eigenvectors as columns: our rows.
   if constexpr (is_float<T>) {
     ssyevd_("V", "U", &n, a.data, &lda, values.data(), workspace.reals.data(), &reals, workspace.integers.data(),
@@ -129,7 +131,8 @@ void orthonormal_rows(MatrixView<T> a, const DecompositionWorkspace<T>& workspac
     throw ContractError(
         fmt::format("orthonormal_rows: matrix {}x{}, expected no more rows than columns", a.rows, a.cols));
   }
-  check_scratch("orthonormal_rows", DecompositionScratch::for_orthonormal_rows(a.rows), workspace);
+  const DecompositionScratch scratch = DecompositionScratch::for_orthonormal_rows(a.rows);
+  check_scratch("orthonormal_rows", scratch, workspace);
   if (a.rows == 0) return;
   detail::wait_for_kernels();
   // Column-major sees A^T.
@@ -138,7 +141,7 @@ void orthonormal_rows(MatrixView<T> a, const DecompositionWorkspace<T>& workspac
   const int lda = detail::leading("orthonormal_rows", "A", a);
   T* const tau = workspace.reals.data();
   T* const work = tau + n;
-  const int size = detail::blas_int(static_cast<std::int64_t>(workspace.reals.extent(0)) - n);
+  const int size = detail::blas_int(scratch.reals - n);
   int info = 0;
   if constexpr (is_float<T>) {
     sgeqrf_(&m, &n, a.data, &lda, tau, work, &size, &info);

@@ -14,6 +14,7 @@ namespace {
 
 std::vector<std::int64_t> sizes_of(Squares::Side side, const std::vector<std::vector<Block>>& blocks) {
   std::vector<std::int64_t> sizes;
+  sizes.reserve(blocks.size());
   for (const std::vector<Block>& of_view : blocks) {
     std::int64_t size = 0;
     for (const Block& block : of_view) {
@@ -78,6 +79,7 @@ FactorSide::FactorSide(Squares::Side side, const std::vector<std::vector<Block>>
 
 State make_counters(const std::vector<ParameterView>& views, std::int64_t count) {
   std::vector<std::int64_t> sizes;
+  sizes.reserve(views.size());
   for (const ParameterView& view : views)
     sizes.push_back(view.elements.empty() ? 0 : count);
   return {"matrixfsdp::optim::counters", sizes};

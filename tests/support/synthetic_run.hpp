@@ -155,7 +155,8 @@ class SyntheticRun {
       visitor(view.spec->name, view.elements, std::span<const float>(view.weight.data(), view.weight.size()));
     for (const StateView& state : optimizer().state()) {
       const ParameterView& view = optimizer().views()[state.view];
-      visitor(view.spec->name + "/" + state.name, view.elements,
+      const Interval elements = state.shape ? Interval{0, element_count(*state.shape)} : view.elements;
+      visitor(view.spec->name + "/" + state.name, elements,
               std::span<const float>(state.values.data(), state.values.size()));
     }
   }

@@ -140,6 +140,29 @@ TYPED_TEST(LinalgEigen, RowsOfAnyRankBecomeOrthonormal) {
   }
 }
 
+// LAPACK's block sizes depend on the workspace that it is told of: it must not be that of another matrix. Bits do not
+// depend on what else a rank owns.
+TYPED_TEST(LinalgEigen, BitsDoNotDependOnTheSizeOfTheWorkspace) {
+  for (const std::int64_t m : {36, 52, 144}) {
+    DecompositionScratch exact = DecompositionScratch::for_eigenvectors(m);
+    exact.include(DecompositionScratch::for_orthonormal_rows(m));
+    const DecompositionWorkspace<TypeParam> tight(exact);
+    const DecompositionWorkspace<TypeParam> ample({100 * exact.reals, 100 * exact.integers});
+    const Dense original = covariance(m, m, 11);
+    const Strided<TypeParam> one(original);
+    const Strided<TypeParam> other(original);
+    const Tensor<TypeParam> values = make_tensor<TypeParam>("values", m);
+    ASSERT_TRUE(linalg::eigenvectors<TypeParam>(one.view(), values, tight).ok());
+    ASSERT_TRUE(linalg::eigenvectors<TypeParam>(other.view(), values, ample).ok());
+    EXPECT_EQ(one.bits(), other.bits()) << m;
+    const Strided<TypeParam> rows(original);
+    const Strided<TypeParam> other_rows(original);
+    linalg::orthonormal_rows<TypeParam>(rows.view(), tight);
+    linalg::orthonormal_rows<TypeParam>(other_rows.view(), ample);
+    EXPECT_EQ(rows.bits(), other_rows.bits()) << m;
+  }
+}
+
 TYPED_TEST(LinalgEigen, ContractsAreChecked) {
   const DecompositionWorkspace<TypeParam> workspace(DecompositionScratch::for_eigenvectors(3));
   const Strided<TypeParam> wide(2, 3);

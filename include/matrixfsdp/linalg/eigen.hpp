@@ -41,7 +41,7 @@ struct DecompositionScratch {
   [[nodiscard]] std::int64_t bytes() const { return 4 * (reals + integers); }
 };
 
-/// Scratch of the decompositions below. T is float or double.
+/// Scratch of the decompositions below: as much as is needed, or more, which changes no bit. T is float or double.
 template <class T>
 class DecompositionWorkspace {
  public:
