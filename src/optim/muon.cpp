@@ -42,29 +42,34 @@ struct Muon::Implementation {
   Tensor<float> direction;  // of one whole parameter: nothing of it is applied before all its parts have succeeded
   NewtonSchulzWorkspace<float> workspace;
 
-  bool orthogonalize_parts(std::size_t index, const TensorView<float>& u, StepResult& result);
+  bool orthogonalize_parts(std::size_t index, const TensorView<float>& u, StepObserver* observer, StepResult& result);
   void step(std::size_t index, const StepInput& input, StepResult& result);
 };
 
-bool Muon::Implementation::orthogonalize_parts(std::size_t index, const TensorView<float>& u, StepResult& result) {
+bool Muon::Implementation::orthogonalize_parts(std::size_t index, const TensorView<float>& u, StepObserver* observer,
+                                               StepResult& result) {
+  NewtonSchulzOptions watched = options.newton_schulz;
+  watched.measure_residual = watched.measure_residual || observer != nullptr;
   for (const MatrixPart& part : parts[index]) {
     const MatrixView<float> matrix = part_view(u, part);
-    const OrthogonalizeResult done = orthogonalize<float>(matrix, matrix, options.newton_schulz, workspace);
+    const OrthogonalizeResult done = orthogonalize<float>(matrix, matrix, watched, workspace);
     result.flops += done.flops;
     if (done.status == OrthogonalizeStatus::non_finite || done.status == OrthogonalizeStatus::diverged) return false;
+    if (observer != nullptr) observer->update(views[index], part, matrix, done.residual);
   }
   return true;
 }
 
 void Muon::Implementation::step(std::size_t index, const StepInput& input, StepResult& result) {
   const ParameterView& view = views[index];
-  if (view.elements.empty()) return;
+  if (view.elements.empty() || !detail::is_of(input.unit, view)) return;
+  if (input.observer != nullptr) input.observer->before_step(view);
   const auto start = std::chrono::steady_clock::now();
   const detail::Region region(view.spec->name);
   const MuonMomentum factors(options.momentum, input.gradient_scale, options.nesterov);
   const TensorView<float> u = slice(direction, 0, view.elements.size());
   muon_direction(factors, view.gradient, momentum[index], u);
-  if (!orthogonalize_parts(index, u, result)) {
+  if (!orthogonalize_parts(index, u, input.observer, result)) {
     result.failed.push_back(view.spec->name);
     return;
   }

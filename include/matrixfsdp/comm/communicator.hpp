@@ -17,10 +17,10 @@
 namespace matrixfsdp {
 
 /// Why a byte is sent. Every byte has exactly one purpose.
-enum class Purpose { unshard, reduce, clip, optimizer, other };
-inline constexpr std::size_t purpose_count = 5;
+enum class Purpose { unshard, reduce, clip, optimizer, health, other };
+inline constexpr std::size_t purpose_count = 6;
 
-/// "unshard", "reduce", "clip", "optimizer", "other": keys of a metrics line. Unchecked: a value of the enumeration.
+/// "unshard", "reduce", "clip", "optimizer", "health", "other": keys of a metrics line. Unchecked: a value of the enumeration.
 std::string_view name_of(Purpose purpose);
 
 /// Payload bytes this rank has handed to MPI for other ranks, by purpose. Copies to itself do not count.

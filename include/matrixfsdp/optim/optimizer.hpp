@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,11 +20,26 @@ struct StateView {
   std::string optimizer;     ///< kind that keeps it: "muon", "adamw"
 };
 
+/// Sees a step from inside, on the rank that takes it, in the order in which it is taken. Reads only: the bits of the
+/// step do not depend on whether somebody watches.
+class StepObserver {
+ public:
+  virtual ~StepObserver() = default;
+  /// Gradient and weight of the view are as the step finds them.
+  virtual void before_step(const ParameterView& view) = 0;
+  /// What the matrix optimizer is about to apply to a part of the view (of matrix_parts), before learning rate and
+  /// scale; its residual of orthogonality (OrthogonalizeResult::residual), NaN where there is none.
+  virtual void update(const ParameterView& view, const MatrixPart& part, MatrixView<const float> update,
+                      double residual) = 0;
+};
+
 /// What is the same for all parameters of one step.
 struct StepInput {
-  double gradient_scale = 1.0;  ///< from clipping; multiplies the raw gradient before momentum
-  double schedule = 1.0;        ///< factor on every base learning rate
-  std::int64_t step = 1;        ///< 1 for the first step that is taken (AdamW's bias correction)
+  double gradient_scale = 1.0;           ///< from clipping; multiplies the raw gradient before momentum
+  double schedule = 1.0;                 ///< factor on every base learning rate
+  std::int64_t step = 1;                 ///< 1 for the first step that is taken (AdamW's bias correction)
+  StepObserver* observer = nullptr;      ///< null: nobody watches, and nothing is computed for it
+  std::optional<std::size_t> unit = {};  ///< step the views of this unit only
 };
 
 /// What the whole step of a matrix parameter took.
@@ -39,6 +55,9 @@ struct StepResult {
   std::vector<MatrixSeconds> seconds;  ///< of each matrix parameter that was stepped, in canonical order
 };
 
+/// Adds what one part of a step did to what others did.
+void append(StepResult part, StepResult& whole);
+
 /// Interface of all optimizers. State exists from construction, as zeros, and does not depend on gradients. The phases
 /// of a Muon step are functions of their own too (muon_phases.hpp), so that a baseline can put communication between
 /// them.
@@ -46,8 +65,9 @@ class Optimizer {
  public:
   virtual ~Optimizer() = default;
 
-  /// One step for all views. Gradients are read only. Throws ContractError for step < 1, and for a gradient scale or
-  /// schedule that is negative or not finite; nothing has changed then. Complete when it returns.
+  /// One step for all views, or for those of input.unit: all units, each once, in any order, are one step, bit for bit.
+  /// Gradients are read only. Throws ContractError for step < 1, and for a gradient scale or schedule that is negative
+  /// or not finite; nothing has changed then. Complete when it returns.
   virtual StepResult step(const StepInput& input) = 0;
 
   /// Views this optimizer steps, in canonical order (unit, index, first element).
