@@ -162,6 +162,7 @@ std::vector<StrategyLoad> strategy_loads(StrategyKind kind, const ModelSpec& mod
   }
   StrategyCostOptions all = options;
   all.memory.resident_weights = kind == StrategyKind::zero1_owner;
+  if (kind != StrategyKind::matrix_fsdp) all.memory.step_in_backward = false;
   const std::vector<UnitPolicy> policies = resolve(all.memory.policies, model, plan.world_size);
   for (const UnitPolicy& policy : policies) {
     if (policy.reshard_to > 1) {
