@@ -49,7 +49,8 @@ nlohmann::json to_json(const MatrixFigures& figures) {
   return {{"norm", number(figures.norm)},
           {"largest", number(figures.largest)},
           {"smallest", number(figures.smallest)},
-          {"non_finite", std::isnan(figures.non_finite) ? nlohmann::json() : std::llround(figures.non_finite)}};
+          {"non_finite",
+           std::isnan(figures.non_finite) ? nlohmann::json() : nlohmann::json(std::llround(figures.non_finite))}};
 }
 
 nlohmann::json to_json(const Place& place, const MatrixHealth& health) {
@@ -100,7 +101,8 @@ nlohmann::json gather_health(ShardedModel& model, const HealthProbe& probe) {
   nlohmann::json list = nlohmann::json::array();
   for (const Place& place : places) {
     MatrixHealth health;
-    std::memcpy(static_cast<void*>(&health), all.data() + words * next[static_cast<std::size_t>(place.rank)]++, sizeof(health));
+    std::memcpy(static_cast<void*>(&health), all.data() + words * next[static_cast<std::size_t>(place.rank)]++,
+                sizeof(health));
     list.push_back(to_json(place, health));
   }
   return list;

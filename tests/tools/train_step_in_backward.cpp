@@ -15,12 +15,13 @@ using testing::run_train;
 using testing::sample_text;
 using testing::write_file;
 
-struct Run {
+struct Trained {
   std::vector<std::string> bits;  ///< of the losses
   nlohmann::json summary;
 };
 
-Run run_of(const std::string& folder, int ranks, const std::vector<std::string>& more, const std::string& steps = "5") {
+Trained run_of(const std::string& folder, int ranks, const std::vector<std::string>& more,
+               const std::string& steps = "5") {
   const std::string metrics = folder + "/metrics.jsonl";
   std::vector<std::string> arguments{"--data",          folder + "/text.txt",
                                      "--layers",        "3",
@@ -37,7 +38,7 @@ Run run_of(const std::string& folder, int ranks, const std::vector<std::string>&
   arguments.insert(arguments.end(), more.begin(), more.end());
   const auto result = run_train(ranks, arguments);
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  Run run;
+  Trained run;
   for (const auto& line : read_json_lines(metrics)) {
     if (!line.contains("loss_bits")) continue;
     run.bits.push_back(line["loss_bits"]);
@@ -57,15 +58,15 @@ void expect_memory(const nlohmann::json& summary) {
 TEST(TrainStepInBackward, same_bits_and_less_memory) {
   const std::string folder = fresh_folder("step-in-backward");
   write_file(folder + "/text.txt", sample_text(60000));
-  const Run reference = run_of(folder, 1, {});
+  const Trained reference = run_of(folder, 1, {});
   ASSERT_EQ(reference.bits.size(), 5U);
   for (const int ranks : {1, 2, 3, 4}) {
-    const Run many = run_of(folder, ranks, {"--step-in-backward", "--verify"});
+    const Trained many = run_of(folder, ranks, {"--step-in-backward", "--verify"});
     EXPECT_EQ(many.bits, reference.bits) << ranks;
     expect_memory(many.summary);
     const std::string whole = std::to_string(12 / ranks);  // one pass
-    const Run after = run_of(folder, ranks, {"--micro-batch", whole});
-    const Run one = run_of(folder, ranks, {"--micro-batch", whole, "--step-in-backward"});
+    const Trained after = run_of(folder, ranks, {"--micro-batch", whole});
+    const Trained one = run_of(folder, ranks, {"--micro-batch", whole, "--step-in-backward"});
     EXPECT_EQ(one.bits, after.bits) << ranks;
     expect_memory(one.summary);
     expect_memory(after.summary);
@@ -81,7 +82,7 @@ TEST(TrainStepInBackward, same_bits_and_less_memory) {
                                                    {"--recompute", "--collective", "chain"}};
   for (std::vector<std::string> more : ways) {
     more.emplace_back("--step-in-backward");
-    const Run run = run_of(folder, 4, more);
+    const Trained run = run_of(folder, 4, more);
     EXPECT_EQ(run.bits, reference.bits) << more[0] << " " << more[1];
     expect_memory(run.summary);
   }
@@ -91,13 +92,13 @@ TEST(TrainStepInBackward, same_bits_and_less_memory) {
 TEST(TrainStepInBackward, checkpoints_are_those_of_a_step_afterwards) {
   const std::string folder = fresh_folder("step-in-backward-saves");
   write_file(folder + "/text.txt", sample_text(60000));
-  const Run whole = run_of(folder, 3, {});
+  const Trained whole = run_of(folder, 3, {});
   std::vector<std::string> bits;
   for (const std::string steps : {"2", "3", "5"}) {
-    const Run part = run_of(folder, 3,
-                            {"--step-in-backward", "--checkpoint-dir", folder + "/checkpoints", "--checkpoint-every",
-                             "1", "--resume", "auto"},
-                            steps);
+    const Trained part = run_of(folder, 3,
+                                {"--step-in-backward", "--checkpoint-dir", folder + "/checkpoints",
+                                 "--checkpoint-every", "1", "--resume", "auto"},
+                                steps);
     bits.insert(bits.end(), part.bits.begin(), part.bits.end());
   }
   bits.erase(bits.begin(), bits.end() - 5);  // the file of metrics goes on too
