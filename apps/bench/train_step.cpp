@@ -2,6 +2,7 @@
 
 #include <list>
 #include <memory>
+#include <utility>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -43,6 +44,10 @@ std::list<TrainContender> make_contenders(Communicator& communicator, const Trai
         training.planner.policy = parse_policy(planner);
         training.automatic_collectives = collective == "auto";
         training.sharding.collective = parse_collective(training.automatic_collectives ? "scatter" : collective);
+        training.sharding.step_in_backward = false;
+        contenders.emplace_back(communicator, training, topology, links);
+        if (!options.step_in_backward || training.strategy != StrategyKind::matrix_fsdp) continue;
+        training.sharding.step_in_backward = true;
         contenders.emplace_back(communicator, training, topology, links);
       }
     }
@@ -70,6 +75,17 @@ nlohmann::json to_json(const ByteCounts& bytes, std::initializer_list<Purpose> p
   return result;
 }
 
+/// Of the optimizer's time in steps afterwards, what steps in backward did not take in the same rounds.
+nlohmann::json optimizer_hidden(const TrainContender& contender, const TrainContender& afterwards) {
+  if (!contender.options().sharding.step_in_backward) return {};
+  const TrainFigures& mine = contender.figures();
+  const TrainFigures& theirs = afterwards.figures();
+  std::vector<double> shares;
+  for (std::size_t i = 0; i < mine.total.size(); ++i)
+    shares.push_back((theirs.total[i] - mine.total[i]) / theirs.optimizer[i]);
+  return to_json(spread_of(std::move(shares)));
+}
+
 void add_prediction(const TrainContender& contender, const Machine& machine, nlohmann::json& row) {
   const StrategyPrediction predicted = contender.predict(machine);
   row["predicted_forward_ms"] = 1e3 * predicted.forward_seconds;
@@ -88,6 +104,7 @@ nlohmann::json row_of(const TrainContender& contender, const TrainContender& fir
       {"planner", name_of(options.planner.policy)},
       {"collective", options.automatic_collectives ? "auto" : name_of(options.sharding.collective)},
       {"optimizer", name_of(options.optimizer.matrices)},
+      {"step_in_backward", options.sharding.step_in_backward},
       {"ns_steps", options.planner.optimizer.newton_schulz_steps},
       {"forward_ms", milliseconds(figures.forward)},
       {"backward_ms", milliseconds(figures.backward)},
@@ -122,8 +139,12 @@ nlohmann::json rows_of(Communicator& communicator, const std::list<TrainContende
                        const nlohmann::json& sgemm) {
   using enum Purpose;
   nlohmann::json rows = nlohmann::json::array();
+  const TrainContender* before = &contenders.front();
   for (const TrainContender& contender : contenders) {
     nlohmann::json row = row_of(contender, contenders.front());
+    row["optimizer_hidden_share"] = optimizer_hidden(contender, *std::exchange(before, &contender));
+    row["gradient_bytes"] = contender.gradient_bytes();
+    row["predicted_gradient_bytes"] = contender.predicted_gradient_bytes();
     row["world_size"] = communicator.size();
     row["peak_bytes"] = contender.peak_bytes();
     row["predicted_bytes"] = to_json(contender.predicted_bytes(), {unshard, reduce, optimizer});
@@ -166,7 +187,9 @@ int train_step(Session& session, const TrainStepOptions& options) {
          "ratio",
          "predicted_total_ms",
          "over_predicted",
+         "optimizer_hidden_share",
          "optimizer_bytes",
+         "gradient_bytes",
          "peak_bytes",
          "gamma",
          "hidden_share",
@@ -186,7 +209,9 @@ Command add_train_step(CLI::App& app) {
       "train-step",
       "Whole training steps. Phases: of the slowest rank. ratio: total over the first row's, in the same rounds; "
       "predicted: of the time model, from this run's links and rates; bytes: sent by all ranks in one step; "
-      "peak_bytes: of the fullest rank; gamma: the largest of all units; sgemm_gflops: of one large product; "
+      "peak_bytes: of the fullest rank, gradient_bytes of these; optimizer_hidden_share: the total of the row before "
+      "less the row's, over the optimizer's time of the row before (steps in backward: what they hide, with the norm); "
+      "gamma: the largest of all units; sgemm_gflops: of one large product; "
       "forward_backward_fraction and step_fraction: FLOPs of the transformer's matrix products (recomputation and the "
       "optimizer's own products not counted) over the time of forward and backward, and over the time of the whole "
       "step, as a fraction of that rate; kernel_gflops: of Newton-Schulz on all ranks at once; kflop_per_byte: that "
@@ -217,6 +242,8 @@ Command add_train_step(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--collective-profile", options->profile,
                       "File of the calibration: read if it exists, else written");
+  command->add_flag("--step-in-backward", options->step_in_backward,
+                    "A second row for matrix-fsdp: units are stepped in backward. Its backward_ms has their steps too");
   command->add_flag("--recompute", options->recompute);
   command->add_option("--rounds", options->rounds)->check(CLI::PositiveNumber)->capture_default_str();
   command->add_option("--threads", options->threads, "Of each rank")->check(CLI::PositiveNumber)->capture_default_str();

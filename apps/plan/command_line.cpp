@@ -93,6 +93,9 @@ void add_machine_options(OptionReader& reader, CLI::App& app, PlanCommand& comma
   reader.text("--reduce-dtype", "What gradients travel as: float32, bfloat16", "float32",
               [&command](const std::string& value) { command.reduce_dtype = parse_travel("--reduce-dtype", value); });
   app.add_flag("--recompute", command.recompute, "Run each block's forward again in backward, for less memory");
+  app.add_flag("--step-in-backward", command.step_in_backward,
+               "Each unit is stepped in backward: with one pass, memory of gradients for units in flight only "
+               "(matrix-fsdp; predicted times are those of a step afterwards)");
   app.add_flag("!--no-master-weights", command.master_weights,
                "Predict for weights, gradients and optimizer state that are kept and sent as bfloat16: half the bytes "
                "(this library's runtime keeps float32)");

@@ -59,6 +59,7 @@ TransformerShape shape_of(const PlanCommand& command) {
 MemoryOptions memory_options(const PlanCommand& command) {
   MemoryOptions memory;
   memory.passes = command.passes;
+  memory.step_in_backward = command.step_in_backward;
   memory.policies.all = {command.param_dtype, command.reduce_dtype, 0};
   memory.optimizer = command.planner.optimizer;
   return memory;

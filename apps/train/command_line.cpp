@@ -35,7 +35,7 @@ void add_schedule_options(OptionReader& reader, Options& options) {
   reader.integer("--warmup-steps", options.schedule.warmup_steps, 0, "Linear warm-up");
 }
 
-void add_overlap_options(OptionReader& reader, ShardedModelOptions& sharding) {
+void add_overlap_options(OptionReader& reader, CLI::App& app, ShardedModelOptions& sharding) {
   reader.integer("--prefetch", sharding.prefetch, 0, "Units unsharded ahead of the one that computes");
   reader.integer("--reduces-in-flight", sharding.reduces_in_flight, 0,
                  "Units whose gradients travel while the next ones are computed, each with a buffer; 0: wait for each");
@@ -45,6 +45,10 @@ void add_overlap_options(OptionReader& reader, ShardedModelOptions& sharding) {
                 "thread",
                 {{"thread", [&sharding] { sharding.progress_thread = true; }},
                  {"poll", [&sharding] { sharding.progress_thread = false; }}});
+  app.add_flag("--step-in-backward", sharding.step_in_backward,
+               "Step each unit as soon as its gradient has landed, beside the rest of backward: the same bits, less "
+               "waiting, and (with one pass per step) gradients of units in flight only. Of matrix-fsdp with "
+               "--grad-clip 0; a gradient that is not finite ends the run, because no step can be skipped any more");
 }
 
 void add_parallel_options(OptionReader& reader, Options& options, std::int64_t& threads, std::int64_t& shard_size) {
@@ -150,6 +154,10 @@ void add_run_options(OptionReader& reader, CLI::App& app, Options& options) {
               [&options](const std::string& value) { options.prompt = value; });
   reader.text("--metrics", "File of metrics, one JSON line per step", "",
               [&options](const std::string& value) { options.metrics = value; });
+  reader.integer("--health-every", options.health_every, 0,
+                 "Steps between measurements of every matrix, by its owner: norm, largest and smallest singular value "
+                 "(estimates) and non-finite values of gradient, weight and update, and the update's residual of "
+                 "orthogonality; a line of --metrics. 0: none");
   app.add_flag("--verify", options.verify,
                "Train a fully replicated copy beside the run and compare every gradient and weight, bit for bit");
   app.add_flag("--json", options.json, "Print the summary as JSON on standard output");
@@ -181,7 +189,7 @@ CommandLine parse_command_line(int argc, char** argv) {
   MatrixOptions matrices(reader, options.optimizer);
   add_schedule_options(reader, options);
   add_parallel_options(reader, options, threads, shard_size);
-  add_overlap_options(reader, options.sharding);
+  add_overlap_options(reader, app, options.sharding);
   add_precision_options(reader, app, options, unit_policies);
   reader.integer("--seed", seed, 0, "Of the initial weights, the order of the data, and samples");
 

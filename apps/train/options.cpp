@@ -21,6 +21,10 @@ void check_strategy(const Options& options, int world_size) {
   }
   require_supported(options.strategy, options.optimizer.matrices);
   matrixfsdp::check_strategy(options.strategy, world_size, transformer_model(options.shape), options.sharding);
+  if (options.health_every > 0 && has_row_shards(options.strategy) && world_size > 1) {
+    throw InputError(fmt::format("--health-every {}: expected a strategy whose ranks step whole matrices, not {}",
+                                 options.health_every, name));
+  }
   const bool rounds_otherwise =
       options.strategy == StrategyKind::fsdp2 && options.optimizer.matrices == MatrixOptimizer::muon && world_size > 1;
   if (options.verify && rounds_otherwise) {
@@ -58,6 +62,12 @@ void validate(const Options& options, int world_size) {
         fmt::format("--shard-size {}: expected 0, or one that divides the {} ranks", shard_size, world_size));
   }
   check_strategy(options, world_size);
+  if (options.sharding.step_in_backward && options.gradient_clip > 0) {
+    throw InputError(
+        fmt::format("--step-in-backward with --grad-clip {}: expected --grad-clip 0, clipping needs the norm of all "
+                    "gradients before the first step",
+                    options.gradient_clip));
+  }
   validate(options.schedule);
   if (options.schedule.warmup_steps > options.steps) {
     throw InputError(
@@ -66,6 +76,10 @@ void validate(const Options& options, int world_size) {
   if (!options.collective_profile.empty() && !options.automatic_collectives) {
     throw InputError(fmt::format("--collective-profile '{}': expected --collective auto, which alone reads it",
                                  options.collective_profile));
+  }
+  if (options.health_every > 0 && options.metrics.empty()) {
+    throw InputError(
+        fmt::format("--health-every {}: expected --metrics FILE.jsonl, where the figures go", options.health_every));
   }
   const bool profiled = options.planner.policy == Policy::profile;
   if (profiled && options.planner_profile.empty())
@@ -104,6 +118,7 @@ nlohmann::json to_json(const Options& options) {
       {"shard_size", options.sharding.shard_size},
       {"prefetch", options.sharding.prefetch},
       {"reduces_in_flight", options.sharding.reduces_in_flight},
+      {"step_in_backward", options.sharding.step_in_backward},
       {"progress", options.sharding.progress_thread ? "thread" : "poll"},
       {"backend", name_of(options.backend)},
       {"collective", options.automatic_collectives ? "auto" : name_of(options.sharding.collective)},
@@ -132,6 +147,7 @@ nlohmann::json to_json(const Options& options) {
       {"batch_size", options.batch_size},
       {"micro_batch", options.micro_batch},
       {"recompute", options.recompute},
+      {"health_every", options.health_every},
       {"threads", options.threads},
       {"seed", options.seed},
       {"data", options.data},

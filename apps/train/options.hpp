@@ -60,7 +60,8 @@ struct Options {
   double temperature = 0.8;
   std::string prompt;
 
-  std::string metrics;  ///< JSON lines; empty: none
+  std::string metrics;            ///< JSON lines; empty: none
+  std::int64_t health_every = 0;  ///< steps between measurements of all matrices; 0: none
   bool verify = false;
   bool json = false;  ///< the summary as JSON on standard output
   int threads = 1;

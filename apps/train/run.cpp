@@ -126,6 +126,7 @@ class Run {
                                 {sharding.collective, sharding.reduce_collective});
     }
     memory.sum_group = options_.sharding.sum_group;
+    memory.step_in_backward = options_.sharding.step_in_backward;
     memory.topology = mpi::topology_of(communicator_);
     return memory;
   }
@@ -151,6 +152,9 @@ class Run {
     summary_.matrices = metrics.matrices;
     rates_.push_back(metrics.tokens_per_second);
     if (metrics_) metrics_->write(to_json(metrics));
+    if (metrics_ && !trainer_.health().is_null())
+      metrics_->write({{"step", metrics.step}, {"health", trainer_.health()}});
+    tell_failures(progress, metrics);
     if (speaks_) progress.step(metrics);
     const bool last = metrics.step == options_.steps;
     if (due(options_.evaluate_every, metrics.step) && !last) {
@@ -165,6 +169,15 @@ class Run {
     checkpoints_.after_step(metrics);
     stop_signal_ = metrics.stop_signal;
     if (due(options_.checkpoint_every, metrics.step) || last || stop_signal_ != 0) checkpoints_.save(metrics.loss);
+  }
+
+  void tell_failures(Progress& progress, const StepMetrics& metrics) {
+    const std::vector<Failure>& failures = trainer_.failures();
+    if (!metrics.skipped && failures.empty()) return;
+    if (metrics_) metrics_->write({{"step", metrics.step}, {"failed", to_json(failures)}});
+    if (!speaks_) return;
+    progress.note(fmt::format("step {} {}: {}", metrics.step,
+                              metrics.skipped ? "was skipped" : "left parameters as they were", to_text(failures)));
   }
 
   /// The time that a batch system leaves may be short: no validation, no sample.
@@ -247,6 +260,9 @@ class Run {
     for (const std::int64_t bytes : all_gather_value(communicator_, Purpose::other, owned, label)) {
       summary_.owned_bytes = std::max(summary_.owned_bytes, bytes);
     }
+    for (const std::int64_t bytes : all_gather_value(communicator_, Purpose::other, use.gradients, label)) {
+      summary_.gradient_bytes = std::max(summary_.gradient_bytes, bytes);
+    }
     for (const std::int64_t bytes : all_gather_value(communicator_, Purpose::other, window, label)) {
       summary_.window_bytes = std::max(summary_.window_bytes, bytes);
     }
@@ -255,6 +271,7 @@ class Run {
     }
     for (const RankLoad& load : plan_report_.ranks) {
       summary_.predicted_owned_bytes = std::max(summary_.predicted_owned_bytes, load.owned_bytes);
+      summary_.predicted_gradient_bytes = std::max(summary_.predicted_gradient_bytes, load.gradient_bytes);
       summary_.predicted_window_bytes = std::max(summary_.predicted_window_bytes, load.window_bytes);
     }
   }

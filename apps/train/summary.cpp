@@ -65,7 +65,8 @@ std::string to_text(const Summary& s, const Options& options) {
   text += line("", fmt::format("{} with unsharded units, buffers and {} of activations", bytes_text(s.peak_bytes),
                                bytes_text(s.activation_bytes)));
   if (s.verified)
-    text += line("verified", "every gradient and weight of every step equals a replicated copy's, bit for bit");
+    text += line("verified", fmt::format("every {} of every step equals a replicated copy's, bit for bit",
+                                         options.sharding.step_in_backward ? "weight" : "gradient and weight"));
   if (s.spare_ranks > 0) {
     text +=
         line("spare ranks", fmt::format("{} own no matrix: the model has fewer matrices than ranks", s.spare_ranks));
@@ -105,10 +106,12 @@ nlohmann::json to_json(const Summary& s) {
       {"spare_ranks", s.spare_ranks},
       {"backend", s.backend},
       {"owned_bytes", s.owned_bytes},
+      {"gradient_bytes", s.gradient_bytes},
       {"peak_bytes", s.peak_bytes},
       {"activation_bytes", s.activation_bytes},
       {"window_bytes", s.window_bytes},
       {"predicted_owned_bytes", s.predicted_owned_bytes},
+      {"predicted_gradient_bytes", s.predicted_gradient_bytes},
       {"predicted_window_bytes", s.predicted_window_bytes},
       {"replicated_bytes", s.replicated_bytes},
       {"verified", s.verified},

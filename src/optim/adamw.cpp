@@ -93,6 +93,8 @@ StepResult AdamW::step(const StepInput& input) {
   StepResult result;
   for (std::size_t i = 0; i < implementation_->views.size(); ++i) {
     const ParameterView& view = implementation_->views[i];
+    if (!detail::is_of(input.unit, view)) continue;
+    if (input.observer != nullptr) input.observer->before_step(view);
     const detail::AdamWFactors factors = factors_for(view, implementation_->options, input);
     if (detail::squares_are_finite(view.gradient, factors.gradient_scale)) {
       implementation_->update(i, factors, {0, view.elements.size()}, result);

@@ -27,4 +27,13 @@ Matrices::Matrices(std::vector<ParameterView> views, std::string_view optimizer)
   }
 }
 
+void Matrices::show(const StepInput& input, std::size_t index, const MatrixPart& block, MatrixView<const float> update,
+                    double residual) const {
+  if (input.observer == nullptr) return;
+  for (const MatrixPart& part : parts_[index]) {
+    if (part.offset == block.offset && part.rows == block.rows && part.cols == block.cols)
+      input.observer->update(views_[index], part, update, residual);
+  }
+}
+
 }  // namespace matrixfsdp::detail

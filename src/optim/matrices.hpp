@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <limits>
 #include <string_view>
 #include <vector>
 
@@ -23,10 +24,14 @@ class Matrices {
   /// As matrix_parts has them, of view `index`.
   [[nodiscard]] const std::vector<MatrixPart>& parts(std::size_t index) const { return parts_[index]; }
 
-  /// Calls step(index, result) for each matrix with elements, in order: it returns false where the matrix could not be
-  /// stepped. Throws as check(input).
+  /// Calls step(index, result) for each matrix with elements that the input means, in order, when the observer has seen
+  /// it: it returns false where the matrix could not be stepped. Throws as check(input).
   template <class Step>
   StepResult step_each(const StepInput& input, const char* region, const Step& step) const;
+
+  /// To the observer, if there is one, the update of a whole part; that of a block of one is not shown.
+  void show(const StepInput& input, std::size_t index, const MatrixPart& block, MatrixView<const float> update,
+            double residual = std::numeric_limits<double>::quiet_NaN()) const;
 
  private:
   std::string_view optimizer_;
@@ -40,7 +45,8 @@ StepResult Matrices::step_each(const StepInput& input, const char* region, const
   const Region all(region);
   StepResult result;
   for (std::size_t i = 0; i < views_.size(); ++i) {
-    if (views_[i].elements.empty()) continue;
+    if (views_[i].elements.empty() || !is_of(input.unit, views_[i])) continue;
+    if (input.observer != nullptr) input.observer->before_step(views_[i]);
     const auto start = std::chrono::steady_clock::now();
     const ParameterSpec& spec = *views_[i].spec;
     const Region one(spec.name);

@@ -34,16 +34,20 @@ struct Muon::Implementation {
   Tensor<float> direction;  // of one whole parameter: nothing of it is applied before all its parts have succeeded
   NewtonSchulzWorkspace<float> workspace;
 
-  bool orthogonalize_parts(std::size_t index, const TensorView<float>& u, StepResult& result);
+  bool orthogonalize_parts(std::size_t index, const TensorView<float>& u, const StepInput& input, StepResult& result);
   bool step(std::size_t index, const StepInput& input, StepResult& result);
 };
 
-bool Muon::Implementation::orthogonalize_parts(std::size_t index, const TensorView<float>& u, StepResult& result) {
+bool Muon::Implementation::orthogonalize_parts(std::size_t index, const TensorView<float>& u, const StepInput& input,
+                                               StepResult& result) {
+  NewtonSchulzOptions watched = options.newton_schulz;
+  watched.measure_residual = watched.measure_residual || input.observer != nullptr;
   for (const MatrixPart& part : matrices.parts(index)) {
     const MatrixView<float> matrix = part_view(u, part);
-    const OrthogonalizeResult done = orthogonalize<float>(matrix, matrix, options.newton_schulz, workspace);
+    const OrthogonalizeResult done = orthogonalize<float>(matrix, matrix, watched, workspace);
     result.flops += done.flops;
     if (done.status == OrthogonalizeStatus::non_finite || done.status == OrthogonalizeStatus::diverged) return false;
+    matrices.show(input, index, part, matrix, done.residual);
   }
   return true;
 }
@@ -53,7 +57,7 @@ bool Muon::Implementation::step(std::size_t index, const StepInput& input, StepR
   const MuonMomentum factors(options.momentum, input.gradient_scale, options.nesterov);
   const TensorView<float> u = slice(direction, 0, view.elements.size());
   muon_direction(factors, view.gradient, momentum[index], u);
-  if (!orthogonalize_parts(index, u, result)) return false;
+  if (!orthogonalize_parts(index, u, input, result)) return false;
   const detail::Rates rates(view, input, options.learning_rate, options.weight_decay);
   muon_momentum(factors, view.gradient, momentum[index]);
   for (const MatrixPart& part : matrices.parts(index)) {

@@ -213,6 +213,7 @@ bool Shampoo::Implementation::step(std::size_t index, const StepInput& input, St
   const detail::Rates rates(view, input, options.learning_rate, options.weight_decay);
   for (const detail::Block& block : blocks[index]) {
     const MatrixView<float> update = direction(index, block, counter.step, input.gradient_scale, result);
+    matrices.show(input, index, block.part, update);
     muon_apply(MuonApply(rates.learning_rate, rates.weight_decay, 1.0), update, part_view(view.weight, block.part));
   }
   return true;

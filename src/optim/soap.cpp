@@ -210,6 +210,7 @@ bool Soap::Implementation::step(std::size_t index, const StepInput& input, StepR
   for (const detail::Block& block : blocks[index]) {
     const MatrixView<float> gradient = scaled_gradient(index, block, input.gradient_scale);
     const MatrixView<float> update = direction(index, block, gradient);
+    matrices.show(input, index, block.part, update);
     detail::subtract_then_decay(apply.step_size, apply.decay, update, part_view(view.weight, block.part));
     result.flops += 2 * detail::both_sides_flops(block.part) + flops_per_element * block.part.rows * block.part.cols;
     add_gradient(index, block, gradient, result);

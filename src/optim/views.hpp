@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -12,6 +13,11 @@ namespace matrixfsdp::detail {
 /// without a spec, of a frozen parameter, with a weight or gradient of another size than its interval, out of the
 /// parameter's bounds, or overlapping another.
 std::vector<ParameterView> canonical(std::vector<ParameterView> views, std::string_view optimizer);
+
+/// The view belongs to `unit`; to none in particular where all are meant.
+inline bool is_of(std::optional<std::size_t> unit, const ParameterView& view) {
+  return !unit || *unit == view.unit;
+}
 
 /// One state tensor for all views, zero from construction: its keys and sizes do not depend on gradients.
 class State {

@@ -163,6 +163,7 @@ std::vector<StrategyLoad> strategy_loads(StrategyKind kind, const ModelSpec& mod
   require_supported(kind, options.memory.optimizer.matrices);
   StrategyCostOptions all = options;
   all.memory.resident_weights = kind == StrategyKind::zero1_owner;
+  if (kind != StrategyKind::matrix_fsdp) all.memory.step_in_backward = false;
   const std::vector<UnitPolicy> policies = resolve(all.memory.policies, model, plan.world_size);
   for (const UnitPolicy& policy : policies) {
     if (policy.reshard_to > 1) {

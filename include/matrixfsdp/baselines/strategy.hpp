@@ -1,9 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <vector>
 
 #include <matrixfsdp/fsdp/sharded_model.hpp>
+#include <matrixfsdp/optim/health.hpp>
 #include <matrixfsdp/optim/routing.hpp>
 #include <matrixfsdp/plan/strategy.hpp>
 
@@ -37,9 +40,9 @@ struct StrategyOptions {
 class Strategy {
  public:
   /// Collective. `plan` is make_strategy_plan's. Throws InputError for a shard size other than 0 and W unless the
-  /// strategy is matrix-fsdp, for row shards with the collective `padded` or a reshard to more than one rank, and for
-  /// zero1-owner with bfloat16 weights or such a reshard, and for Shampoo or SOAP where it is not supported (see
-  /// supports); ContractError for a plan of another strategy, and
+  /// strategy is matrix-fsdp, for row shards with the collective `padded` or a reshard to more than one rank, for
+  /// zero1-owner with bfloat16 weights or such a reshard, for step_in_backward unless the strategy is matrix-fsdp, and
+  /// for Shampoo or SOAP where it is not supported (see supports); ContractError for a plan of another strategy, and
   /// matrices_ahead < 0; otherwise as ShardedModel and make_optimizer do.
   Strategy(StrategyKind kind, Communicator& communicator, ModelSpec model, Plan plan, const StrategyOptions& options);
   ~Strategy();
@@ -57,10 +60,23 @@ class Strategy {
   /// The same.
   [[nodiscard]] const Optimizer& optimizer() const;
 
+  /// With sharding.step_in_backward, before the last pass's backward: what the units' steps in
+  /// this backward are taken with. `before_first` runs just before the first of them, where given. Throws ContractError
+  /// without step_in_backward, and for a gradient scale other than 1: the norm is not known yet.
+  void step_in_backward(const StepInput& input, std::function<void()> before_first = {});
+
   /// Collective, after gradient_norm: the optimizer's step on the reduced gradients, with what is sent between its
   /// phases and after it, and weights_changed. New weights of zero1-owner may still be under way on return: forward
-  /// waits for each unit's, ShardedModel::complete for all.
+  /// waits for each unit's, ShardedModel::complete for all. With step_in_backward what all units' steps did; `input`
+  /// must be that of step_in_backward (ContractError). Gradients that are not finite have been left out as an optimizer
+  /// does (StepResult::failed), but there is no way back for the other units: a step that should have been skipped ends
+  /// the run.
   StepResult step(const StepInput& input);
+
+  /// Of the last step in backward, on this rank: seconds of its units' steps, and what made some of them fail, as it was
+  /// then (afterwards their gradients are gone).
+  [[nodiscard]] double unit_step_seconds() const;
+  [[nodiscard]] const std::vector<NonFinite>& unit_failures() const;
 
   /// Matrices that all ranks together orthogonalize, or step with Shampoo or SOAP, in one step.
   [[nodiscard]] std::int64_t orthogonalizations() const;

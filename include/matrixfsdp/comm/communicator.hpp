@@ -22,12 +22,14 @@ enum class Purpose {
   reduce,     ///< gradients and their sums
   clip,       ///< the sums of squares of the gradients' norm
   optimizer,  ///< what an optimizer's step sends, and new weights after it: 0 for matrix-fsdp
+  health,     ///< figures of matrices, to rank 0
   other,      ///< all else: agreement at the start, losses, checkpoints, calibration
 };
 /// Values of Purpose.
-inline constexpr std::size_t purpose_count = 5;
+inline constexpr std::size_t purpose_count = 6;
 
-/// "unshard", "reduce", "clip", "optimizer", "other": keys of a metrics line. Unchecked: a value of the enumeration.
+/// "unshard", "reduce", "clip", "optimizer", "health", "other": keys of a metrics line. Unchecked: a value of the
+/// enumeration.
 std::string_view name_of(Purpose purpose);
 
 /// Payload bytes this rank has handed to MPI for other ranks, by purpose. Copies to itself do not count.

@@ -59,6 +59,12 @@ struct ShardedModelOptions {
   /// Weights of all units stay whole on every rank, in one storage with the shards, and weights_changed sends the
   /// owners' new ones to all (Purpose::optimizer; it returns while they are under way). Gradients go to owners as ever.
   bool resident_weights = false;
+  /// Each unit is stepped in backward, in the last pass, as soon as its gradient has landed (set_unit_step), beside
+  /// what the rest of backward computes and sends. Where gradients are exchanged once a step (passes = 1, or
+  /// Accumulation::unsharded) those of units in flight share reduces_in_flight + 1 storages, so that a view's gradient
+  /// is valid during the unit's step only; between passes of chunks all of them hold sums, and stay. Only owners can do
+  /// this without communication, and only without clipping, which needs the norm of all gradients first.
+  bool step_in_backward = false;
 };
 
 /// Bytes this rank holds now, by use (float32 unless said otherwise).
@@ -103,6 +109,9 @@ struct TransferTimes {
 ///                  backward: for each unit: unshard(u, backward); compute into gradients(u);    reduce(u); reshard(u)
 ///   gradient_norm(*this); optimizer step on trainable(); weights_changed()
 ///
+/// With step_in_backward the optimizer's steps run inside backward, unit by unit, and finish_unit_steps() takes the
+/// optimizer's place.
+///
 /// Transfers run while the rank computes: the next units' unshard (prefetch), and the last units' reduce
 /// (reduces_in_flight). When the last reduce of a step returns, all are complete.
 ///
@@ -122,8 +131,9 @@ class ShardedModel {
   /// unit_collectives are none or one for each unit, of which none reduces by padded or allgatherv; InputError where
   /// sum_group does not divide passes * W, or is not 1 with Accumulation::unsharded, which sums passes first, and for
   /// an invalid model or a policy of a unit that it does not have, ContractError for a plan that does not fit it (see
-  /// validate of both), or a dtype that cannot travel, for resident weights or row shards with reshard_to > 1, and for
-  /// resident weights as bfloat16. Compares hashes of model, plan and options across ranks (CommunicationError that
+  /// validate of both), or a dtype that cannot travel, for resident weights or row shards with reshard_to > 1, for
+  /// resident weights as bfloat16, and for step_in_backward with a plan that is replicated or of row shards, or with
+  /// resident weights. Compares hashes of model, plan and options across ranks (CommunicationError that
   /// names what differs), allocates, and fills the initial weights (see Initialization). `communicator` must outlive
   /// the model.
   ShardedModel(Communicator& communicator, ModelSpec model, Plan plan, const ShardedModelOptions& options);
@@ -187,6 +197,18 @@ class ShardedModel {
   /// After the optimizer or a load has written to the views: unsharded copies are stale, and the next unshard fetches
   /// again. Throws ContractError while a unit is in use (its name). On all ranks.
   void weights_changed();
+  /// Of step_in_backward: what steps one unit, from its gradient to its weights, on this rank. Called once a step for
+  /// each unit, in the thread that calls the model, from unshard, reshard, reduce, complete or finish_unit_steps, when
+  /// the gradient has landed and no use of the unit is open: in order of reduction, but for units that are in use then.
+  /// It calls nothing of the model; what it throws ends the step. From a unit's last reduce to weights_changed or
+  /// begin_step unshard refuses it, and prefetch leaves it out. Throws ContractError without step_in_backward.
+  void set_unit_step(std::function<void(std::size_t unit)> step);
+  /// Ends the steps of units that have waited for their last use; before weights_changed. Throws ContractError before
+  /// the last reduce, and where a unit is still in use (its name).
+  void finish_unit_steps();
+  /// Sums of squares of the gradients of trainable(), in that order: one for a whole parameter, one for each norm block
+  /// of a part. With step_in_backward as they were when they had landed.
+  [[nodiscard]] std::vector<double> gradient_square_sums() const;
   /// Waits for all that is under way. Before an optimizer writes to resident weights, and for timings.
   void complete();
 

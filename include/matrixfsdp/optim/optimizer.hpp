@@ -22,11 +22,27 @@ struct StateView {
   std::optional<Shape> shape = {};  ///< where it is not the parameter's: of the whole state, and the view is whole
 };
 
+/// Sees a step from inside, on the rank that takes it, in the order in which it is taken. Reads only: the bits of the
+/// step do not depend on whether somebody watches.
+class StepObserver {
+ public:
+  virtual ~StepObserver() = default;
+  /// Gradient and weight of the view are as the step finds them.
+  virtual void before_step(const ParameterView& view) = 0;
+  /// What the matrix optimizer is about to apply to a part of the view (of matrix_parts), before learning rate and
+  /// scale; its residual of orthogonality (OrthogonalizeResult::residual), NaN where there is none. Not where Shampoo
+  /// or SOAP step the part in blocks.
+  virtual void update(const ParameterView& view, const MatrixPart& part, MatrixView<const float> update,
+                      double residual) = 0;
+};
+
 /// What is the same for all parameters of one step.
 struct StepInput {
-  double gradient_scale = 1.0;  ///< from clipping; multiplies the raw gradient before momentum
-  double schedule = 1.0;        ///< factor on every base learning rate
-  std::int64_t step = 1;        ///< 1 for the first step that is taken (AdamW's bias correction)
+  double gradient_scale = 1.0;           ///< from clipping; multiplies the raw gradient before momentum
+  double schedule = 1.0;                 ///< factor on every base learning rate
+  std::int64_t step = 1;                 ///< 1 for the first step that is taken (AdamW's bias correction)
+  StepObserver* observer = nullptr;      ///< null: nobody watches, and nothing is computed for it
+  std::optional<std::size_t> unit = {};  ///< step the views of this unit only
 };
 
 /// What the whole step of a matrix parameter took.
@@ -46,6 +62,9 @@ struct StepResult {
   std::vector<MatrixSeconds> seconds;  ///< of each matrix parameter that was stepped, in canonical order
 };
 
+/// Adds what one part of a step did to what others did.
+void append(StepResult part, StepResult& whole);
+
 /// Interface of all optimizers. State exists from construction, as zeros (Shampoo's roots: as identity), and which
 /// there is does not depend on gradients. The phases
 /// of a Muon step are functions of their own too (muon_phases.hpp), so that a baseline can put communication between
@@ -54,8 +73,9 @@ class Optimizer {
  public:
   virtual ~Optimizer() = default;
 
-  /// One step for all views. Gradients are read only. Throws ContractError for step < 1, and for a gradient scale or
-  /// schedule that is negative or not finite; nothing has changed then. Complete when it returns.
+  /// One step for all views, or for those of input.unit: all units, each once, in any order, are one step, bit for bit.
+  /// Gradients are read only. Throws ContractError for step < 1, and for a gradient scale or schedule that is negative
+  /// or not finite; nothing has changed then. Complete when it returns.
   virtual StepResult step(const StepInput& input) = 0;
 
   /// Views this optimizer steps, in canonical order (unit, index, first element).

@@ -26,6 +26,9 @@ struct MemoryOptions {
   std::vector<UnitAlgorithms> collectives;  ///< per unit; empty: reduce by scatter
   bool resident_weights = false;            ///< all weights stay on every rank (zero1-owner)
   std::int64_t sum_group = 1;               ///< micro-batches whose gradients are summed first
+  /// Units are stepped in backward: where gradients are exchanged once a step (one pass, or unsharded_accumulation)
+  /// only those of units in flight have memory. Of matrix-fsdp alone, see ShardedModelOptions.
+  bool step_in_backward = false;
   Topology topology;  ///< of all ranks of all shard groups; empty: they share a node. Figures are of the first group
 };
 
@@ -33,17 +36,18 @@ struct MemoryOptions {
 struct RankLoad {
   /// Of the plan.
   int rank = 0;
-  std::int64_t owned_bytes = 0;   ///< weights, gradients and optimizer state of its segments
-  std::int64_t flops = 0;         ///< of one optimizer step
-  std::int64_t matrices = 0;      ///< matrix parameters owned
-  std::int64_t window_bytes = 0;  ///< unsharded units, gradient buffers, exchange staging, running sums
+  std::int64_t owned_bytes = 0;     ///< weights, gradients and optimizer state of its segments
+  std::int64_t gradient_bytes = 0;  ///< of these, gradients: of all its segments, or of units in flight
+  std::int64_t flops = 0;           ///< of one optimizer step
+  std::int64_t matrices = 0;        ///< matrix parameters owned
+  std::int64_t window_bytes = 0;    ///< unsharded units, gradient buffers, exchange staging, running sums
 };
 
 /// What report() finds. An imbalance of 1 is an even spread.
 struct PlanReport {
   /// One for each rank of the plan, by rank.
   std::vector<RankLoad> ranks;
-  double imbalance_bytes = 1;  ///< maximum over mean of owned_bytes
+  double imbalance_bytes = 1;  ///< maximum over mean of owned_bytes, with gradients of all segments
   double imbalance_flops = 1;  ///< maximum over mean of flops
   double lower_bound_bytes =
       1;  ///< no placement of whole matrices has a smaller maximum over mean: max(mean, largest)/mean
