@@ -25,6 +25,7 @@ struct TrainStepOptions {
   std::vector<std::string> collectives = {"scatter"};  ///< of unshard
   std::string profile;  ///< file of the links' calibration; empty: calibrate, and keep it nowhere
   bool recompute = false;
+  std::vector<std::string> compute_dtypes = {"float32"};
   train::Backend backend = train::Backend::automatic;
   std::int64_t rounds = 5;
   int threads = 1;

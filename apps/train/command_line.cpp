@@ -33,6 +33,17 @@ void add_optimizer_options(OptionReader& reader, CLI::App& app, Options& options
   reader.choice("--optimizer", "Of matrices; tails are always on AdamW", "muon",
                 {{"muon", [&options] { options.optimizer.matrices = MatrixOptimizer::muon; }},
                  {"adamw", [&options] { options.optimizer.matrices = MatrixOptimizer::adamw; }}});
+  // First, so that what is given beside it replaces its values.
+  reader.choice(
+      "--muon-preset",
+      "torch: the values of torch.optim.Muon for --lr, --weight-decay, --momentum, --scale-rule, --ns-algorithm, "
+      "--ns-coefficients and --ns-steps, where they are not given, and its divisor max(norm, 1e-7); it computes "
+      "with --ns-dtype bfloat16",
+      "none", {{"none", [] {}}, {"torch", [&muon, &coefficients, &weight_decay] {
+                                   muon = torch_muon_options();
+                                   coefficients = muon.newton_schulz.coefficients->name;
+                                   weight_decay = muon.weight_decay;
+                                 }}});
   reader.real("--lr", muon.learning_rate, 0, 1e3, "Base learning rate of Muon");
   reader.real("--adamw-lr", options.optimizer.adamw.learning_rate, 0, 1e3, "Base learning rate of AdamW");
   reader.real("--weight-decay", weight_decay, 0, 1e3, "Decoupled, of matrices and of tails with two dimensions");
@@ -48,6 +59,9 @@ void add_optimizer_options(OptionReader& reader, CLI::App& app, Options& options
                 quintic_sequence(value);
                 coefficients = value;
               });
+  reader.text(
+      "--ns-dtype", "Newton-Schulz steps in float32, or bfloat16 on a CPU that has instructions for it: standard ones",
+      "float32", [&muon](const std::string& value) { muon.newton_schulz.dtype = parse_wire("--ns-dtype", value); });
   reader.integer("--ns-steps", newton_schulz_steps, 1, "Newton-Schulz steps; by default those of the coefficients")
       ->default_str("");
   reader.real("--grad-clip", options.gradient_clip, 0, 1e30, "Largest global gradient norm; 0: no clipping");
@@ -140,6 +154,13 @@ void add_precision_options(OptionReader& reader, CLI::App& app, Options& options
               "that of the whole model; RANKS: so many neighbouring ranks keep a copy together, and backward unshards "
               "among them",
               "yes", [&all](const std::string& value) { all.reshard_to = parse_reshard("--reshard", value); });
+  reader.text(
+      "--compute-dtype",
+      "What the products of weights, forward and backward, are computed with: float32, or bfloat16 on a CPU that "
+      "has instructions for it: operands are rounded, sums are float32; attention, norms, losses and the "
+      "optimizer's weights stay float32",
+      "float32",
+      [&options](const std::string& value) { options.compute_dtype = parse_wire("--compute-dtype", value); });
   app.add_option("--unit-policy", unit_policies, unit_policy_help())->allow_extra_args(false);
 }
 
@@ -235,7 +256,7 @@ CommandLine parse_command_line(int argc, char** argv) {
   muon.newton_schulz.steps =
       newton_schulz_steps > 0 ? static_cast<int>(newton_schulz_steps) : muon.newton_schulz.coefficients->default_steps;
   options.planner.optimizer = {muon.newton_schulz.algorithm, muon.newton_schulz.steps,
-                               options.optimizer.matrices == MatrixOptimizer::adamw};
+                               options.optimizer.matrices == MatrixOptimizer::adamw, muon.newton_schulz.dtype};
   return result;
 }
 

@@ -20,6 +20,7 @@ void check(const MuonOptions& options) {
   detail::require_at_least(0.0, options.weight_decay, self, "weight decay");
   detail::require_below_one(options.momentum, self, "momentum");
   detail::require_at_least(1.0, options.newton_schulz.steps, self, "Newton-Schulz steps");
+  detail::require_at_least(0.0, options.newton_schulz.norm_floor, self, "norm floor");
   if (options.newton_schulz.coefficients != nullptr && options.newton_schulz.coefficients->steps.empty()) {
     throw InputError(fmt::format("Muon: coefficients \"{}\" have no step", options.newton_schulz.coefficients->name));
   }
@@ -93,9 +94,7 @@ Muon::Muon(std::vector<ParameterView> views, const MuonOptions& options)
     made.parts.push_back(matrix_parts(*view.spec));
     largest = std::max(largest, view.elements.size());
     for (const MatrixPart& part : made.parts.back()) {
-      made.workspace.reserve(
-          part.rows, part.cols,
-          resolve(options.newton_schulz.algorithm, part.rows, part.cols, options.newton_schulz.steps));
+      made.workspace.reserve(part.rows, part.cols, options.newton_schulz);
     }
   }
   made.momentum = detail::State("matrixfsdp::optim::momentum", made.views);
@@ -141,6 +140,7 @@ MuonOptions torch_muon_options() {
   options.newton_schulz.algorithm = NewtonSchulzAlgorithm::standard;
   options.newton_schulz.coefficients = &quintic_sequence("keller-jordan");
   options.newton_schulz.steps = 5;
+  options.newton_schulz.norm_floor = 1e-7;
   return options;
 }
 

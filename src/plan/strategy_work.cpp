@@ -35,7 +35,8 @@ struct Whole {
   void include(const ParameterSpec& spec, const OptimizerCost& cost) {
     largest = std::max(largest, element_count(spec.shape));
     for (const MatrixPart& part : matrix_parts(spec))
-      scratch.include(newton_schulz_scratch(part.rows, part.cols, cost.algorithm, cost.newton_schulz_steps));
+      scratch.include(newton_schulz_scratch(part.rows, part.cols, cost.algorithm, cost.newton_schulz_steps,
+                                            cost.newton_schulz_dtype));
   }
   [[nodiscard]] std::int64_t bytes() const { return element_bytes * largest + scratch.bytes(); }
 };
@@ -154,7 +155,8 @@ std::int64_t row_flops(StrategyKind kind, const ParameterSpec& spec, int rank, i
       flops += sharded_newton_schulz_flops(part.rows, part.cols, rows_of(part, rank, world_size),
                                            rows_of(part, 0, world_size), cost.newton_schulz_steps);
     } else if (kind == StrategyKind::fsdp2_gather) {
-      flops += newton_schulz_flops(part.rows, part.cols, cost.newton_schulz_steps, cost.algorithm);
+      flops +=
+          newton_schulz_flops(part.rows, part.cols, cost.newton_schulz_steps, cost.algorithm, cost.newton_schulz_dtype);
     }
   }
   return flops;
