@@ -148,6 +148,7 @@ class Shape {
       nlohmann::json figures = row(one.name, one.options.dtype, to_json(seconds), to_json(spread_of(one.ratio)),
                                    one.result.flops, product_rate, one.error);
       figures["runs"] = name_of(one.result.algorithm);
+      figures["residual"] = one.residual;
       figures["gflops"] = 1e-9 * static_cast<double>(one.result.flops) / seconds.median;
       rows.push_back(std::move(figures));
     }
@@ -160,18 +161,19 @@ class Shape {
     OrthogonalizeResult result;
     std::vector<double> seconds, ratio;
     double error;
+    double residual;
   };
 
   void add_timed(DType dtype, std::vector<Timed>& timed) const {
     NewtonSchulzOptions options{NewtonSchulzAlgorithm::standard, &coefficients_, steps_};
     options.dtype = dtype;
     if (dtype == DType::bfloat16) {
-      timed.push_back({"standard", options, {}, {}, {}, 0});
+      timed.push_back({"standard", options, {}, {}, {}, 0, 0});
       return;
     }
     for (const std::string& name : options_.algorithms) {
       options.algorithm = parse_newton_schulz_algorithm(name);
-      timed.push_back({name, options, {}, {}, {}, 0});
+      timed.push_back({name, options, {}, {}, {}, 0, 0});
     }
   }
 
@@ -184,6 +186,9 @@ class Shape {
     const double seconds =
         seconds_of([&] { one.result = orthogonalize<float>(input_.view(), output_.view(), one.options, workspace_); });
     if (!count) {
+      NewtonSchulzOptions measured = one.options;
+      measured.measure_residual = true;
+      one.residual = orthogonalize<float>(input_.view(), output_.view(), measured, workspace_).residual;
       one.error = relative_distance(output_.view(), exact_.view());
       return;
     }
@@ -207,7 +212,8 @@ class Shape {
             {"flops", std::move(flops)},
             {"gflops", nullptr},
             {"gemm_gflops", gemm_gflops},
-            {"error", std::move(error)}};
+            {"error", std::move(error)},
+            {"residual", nullptr}};
   }
 
   std::int64_t rows_;
@@ -236,7 +242,7 @@ int newton_schulz(Session& session, const NewtonSchulzBenchOptions& options) {
   }
   print("newton-schulz", session, rows,
         {"m", "n", "algorithm", "runs", "coefficients", "steps", "dtype", "threads", "seconds", "ratio", "flops",
-         "gflops", "gemm_gflops", "error"},
+         "gflops", "gemm_gflops", "error", "residual"},
         options.json);
   return exit_ok;
 }
@@ -249,7 +255,9 @@ Command add_newton_schulz(CLI::App& app) {
                          "a step with the same "
                          "BLAS and as many steps, in the same rounds; gflops: products that it does; gemm_gflops: "
                          "rate of one gemm of the "
-                         "shape of X X^T; error: relative distance (Frobenius) to the same polynomial in double.");
+                         "shape of X X^T; error: relative distance (Frobenius) to the same polynomial in double; "
+                         "residual: ||O O^T - I||_F / sqrt(m) of the result O, the "
+                         "polynomial's own distance from 1 included.");
   command->add_option("--shape", options->shapes, "Rows and columns; one or more pairs");
   command->add_option("--algorithm", options->algorithms)->capture_default_str();
   command
