@@ -5,7 +5,7 @@ set -euo pipefail
 
 packages=(
   g++ cmake ninja-build
-  mpich libmpich-dev libtrilinos-kokkos-dev libhdf5-dev libopenblas-dev
+  mpich libmpich-dev libtrilinos-kokkos-dev libhdf5-dev libopenblas-dev libdnnl-dev
   libcli11-dev nlohmann-json3-dev libfmt-dev libxxhash-dev libgtest-dev
   hdf5-tools python3-venv  # other programs that read checkpoints, for their tests
   ccache  # for the test of shared libraries, which builds everything once more

@@ -109,3 +109,18 @@ if(needed)
   set_target_properties(MatrixFSDP::xxhash PROPERTIES
     INTERFACE_INCLUDE_DIRECTORIES "${MATRIXFSDP_XXHASH_INCLUDE_DIR}" INTERFACE_LINK_LIBRARIES "${MATRIXFSDP_XXHASH_LIBRARY}")
 endif()
+
+# oneDNN by header and library: the package file of Debian's asks for headers of OpenCL, which nothing here includes.
+matrixfsdp_needs(MatrixFSDP::onednn)
+if(needed AND MATRIXFSDP_ENABLE_ONEDNN)
+  find_path(MATRIXFSDP_ONEDNN_INCLUDE_DIR oneapi/dnnl/dnnl.hpp)
+  find_library(MATRIXFSDP_ONEDNN_LIBRARY dnnl)
+  mark_as_advanced(MATRIXFSDP_ONEDNN_INCLUDE_DIR MATRIXFSDP_ONEDNN_LIBRARY)
+  if(NOT MATRIXFSDP_ONEDNN_INCLUDE_DIR OR NOT MATRIXFSDP_ONEDNN_LIBRARY)
+    message(FATAL_ERROR "MATRIXFSDP_ENABLE_ONEDNN: oneDNN was not found (Debian's libdnnl-dev; or its folder in CMAKE_PREFIX_PATH)")
+  endif()
+  message(STATUS "oneDNN: ${MATRIXFSDP_ONEDNN_LIBRARY}")
+  add_library(MatrixFSDP::onednn INTERFACE IMPORTED)
+  set_target_properties(MatrixFSDP::onednn PROPERTIES
+    INTERFACE_INCLUDE_DIRECTORIES "${MATRIXFSDP_ONEDNN_INCLUDE_DIR}" INTERFACE_LINK_LIBRARIES "${MATRIXFSDP_ONEDNN_LIBRARY}")
+endif()

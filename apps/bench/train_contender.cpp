@@ -160,7 +160,7 @@ StrategyCostOptions TrainContender::cost() const {
 
 StrategyPrediction TrainContender::predict(const Machine& machine) const {
   StepOptions step;
-  step.pass = transformer_pass(options_.shape, options_.micro_batch, options_.recompute);
+  step.pass = transformer_pass(options_.shape, options_.micro_batch, options_.recompute, options_.compute_dtype);
   step.recompute = options_.recompute;
   step.cost = cost();
   step.links = links_;

@@ -1,5 +1,6 @@
 #include "apps/bench/train_step.hpp"
 
+#include <algorithm>
 #include <list>
 #include <memory>
 #include <utility>
@@ -10,6 +11,7 @@
 #include <matrixfsdp/comm/mpi.hpp>
 #include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/core/log.hpp>
+#include <matrixfsdp/linalg/bfloat16.hpp>
 
 #include "apps/bench/benchmark.hpp"
 #include "apps/bench/rates.hpp"
@@ -44,11 +46,14 @@ std::list<TrainContender> make_contenders(Communicator& communicator, const Trai
         training.planner.policy = parse_policy(planner);
         training.automatic_collectives = collective == "auto";
         training.sharding.collective = parse_collective(training.automatic_collectives ? "scatter" : collective);
-        training.sharding.step_in_backward = false;
-        contenders.emplace_back(communicator, training, topology, links);
-        if (!options.step_in_backward || training.strategy != StrategyKind::matrix_fsdp) continue;
-        training.sharding.step_in_backward = true;
-        contenders.emplace_back(communicator, training, topology, links);
+        for (const std::string& dtype : options.compute_dtypes) {
+          training.compute_dtype = parse_dtype(dtype);
+          training.sharding.step_in_backward = false;
+          contenders.emplace_back(communicator, training, topology, links);
+          if (!options.step_in_backward || training.strategy != StrategyKind::matrix_fsdp) continue;
+          training.sharding.step_in_backward = true;
+          contenders.emplace_back(communicator, training, topology, links);
+        }
       }
     }
   }
@@ -106,6 +111,7 @@ nlohmann::json row_of(const TrainContender& contender, const TrainContender& fir
       {"optimizer", name_of(options.optimizer.matrices)},
       {"step_in_backward", options.sharding.step_in_backward},
       {"ns_steps", options.planner.optimizer.newton_schulz_steps},
+      {"compute_dtype", name_of(options.compute_dtype)},
       {"forward_ms", milliseconds(figures.forward)},
       {"backward_ms", milliseconds(figures.backward)},
       {"optimizer_ms", milliseconds(figures.optimizer)},
@@ -160,6 +166,8 @@ nlohmann::json rows_of(Communicator& communicator, const std::list<TrainContende
 
 int train_step(Session& session, const TrainStepOptions& options) {
   Communicator& communicator = session.world();
+  if (std::count(options.compute_dtypes.begin(), options.compute_dtypes.end(), "bfloat16") > 0)
+    linalg::require_bfloat16("--compute-dtype bfloat16");
   const ModelSpec model = transformer_model(training_options(options, communicator.size()).shape);
   const Topology topology = mpi::topology_of(communicator);
   const CollectiveProfile profile = train::collective_profile(communicator, topology, options.profile);
@@ -180,6 +188,7 @@ int train_step(Session& session, const TrainStepOptions& options) {
          "planner",
          "collective",
          "ns_steps",
+         "compute_dtype",
          "forward_ms",
          "backward_ms",
          "optimizer_ms",
@@ -245,6 +254,9 @@ Command add_train_step(CLI::App& app) {
   command->add_flag("--step-in-backward", options->step_in_backward,
                     "A second row for matrix-fsdp: units are stepped in backward. Its backward_ms has their steps too");
   command->add_flag("--recompute", options->recompute);
+  command->add_option("--compute-dtype", options->compute_dtypes, "Of the products of weights, one or more")
+      ->check(CLI::IsMember({"float32", "bfloat16"}))
+      ->capture_default_str();
   command->add_option("--rounds", options->rounds)->check(CLI::PositiveNumber)->capture_default_str();
   command->add_option("--threads", options->threads, "Of each rank")->check(CLI::PositiveNumber)->capture_default_str();
   command->add_flag("--json", options->json);

@@ -26,6 +26,7 @@ struct TrainStepOptions {
   std::string profile;            ///< file of the links' calibration; empty: calibrate, and keep it nowhere
   bool step_in_backward = false;  ///< a second row for matrix-fsdp, whose units are stepped in backward
   bool recompute = false;
+  std::vector<std::string> compute_dtypes = {"float32"};
   train::Backend backend = train::Backend::automatic;
   std::int64_t rounds = 5;
   int threads = 1;

@@ -123,6 +123,13 @@ void add_precision_options(OptionReader& reader, CLI::App& app, Options& options
               "that of the whole model; RANKS: so many neighbouring ranks keep a copy together, and backward unshards "
               "among them",
               "yes", [&all](const std::string& value) { all.reshard_to = parse_reshard("--reshard", value); });
+  reader.text(
+      "--compute-dtype",
+      "What the products of weights, forward and backward, are computed with: float32, or bfloat16 on a CPU that "
+      "has instructions for it: operands are rounded, sums are float32; attention, norms, losses and the "
+      "optimizer's weights stay float32",
+      "float32",
+      [&options](const std::string& value) { options.compute_dtype = parse_wire("--compute-dtype", value); });
   app.add_option("--unit-policy", unit_policies, unit_policy_help())->allow_extra_args(false);
 }
 

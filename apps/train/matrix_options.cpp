@@ -8,6 +8,8 @@
 
 #include <matrixfsdp/core/error.hpp>
 
+#include "apps/train/unit_policies.hpp"
+
 namespace matrixfsdp::train {
 namespace {
 
@@ -28,6 +30,16 @@ MatrixOptions::MatrixOptions(apps::OptionReader& reader, RoutingOptions& routing
   MuonOptions& muon = routing.muon;
   const std::vector<MatrixOptimizer> factored{MatrixOptimizer::shampoo, MatrixOptimizer::soap};
   reader.choice("--optimizer", "Of matrices; tails are always on AdamW", "muon", optimizer_choices(routing));
+  // Before the others, so that what is given beside it replaces its values.
+  reader.choice("--muon-preset",
+                "torch: the values of torch.optim.Muon for --lr, --weight-decay, --momentum, --scale-rule, "
+                "--ns-algorithm, --ns-coefficients and --ns-steps, where they are not given, and its divisor "
+                "max(norm, 1e-7); it computes with --ns-dtype bfloat16",
+                "none", {{"none", [] {}}, {"torch", [this, &muon] {
+                                             muon = torch_muon_options();
+                                             coefficients_ = muon.newton_schulz.coefficients->name;
+                                             weight_decay_ = muon.weight_decay;
+                                           }}});
   reader
       .real("--lr", learning_rate_, 0, 1e3,
             fmt::format("Base learning rate of matrices; by default Muon's {}, Shampoo's {}, SOAP's {}",
@@ -47,6 +59,9 @@ MatrixOptions::MatrixOptions(apps::OptionReader& reader, RoutingOptions& routing
                 quintic_sequence(value);
                 coefficients_ = value;
               });
+  reader.text(
+      "--ns-dtype", "Newton-Schulz steps in float32, or bfloat16 on a CPU that has instructions for it: standard ones",
+      "float32", [&muon](const std::string& value) { muon.newton_schulz.dtype = parse_wire("--ns-dtype", value); });
   reader.integer("--ns-steps", newton_schulz_steps_, 1, "Newton-Schulz steps; by default those of the coefficients")
       ->default_str("");
   apps::add_preconditioner_options(reader, cost_, known_);

@@ -4,12 +4,34 @@
 
 #include <matrixfsdp/baselines/strategy.hpp>
 #include <matrixfsdp/core/error.hpp>
+#include <matrixfsdp/linalg/bfloat16.hpp>
 
 #include "apps/train/matrix_options.hpp"
 #include "apps/train/unit_policies.hpp"
 
 namespace matrixfsdp::train {
 namespace {
+
+/// What this build, this processor and the Gram form do not have.
+void check_precision(const Options& options) {
+  if (options.compute_dtype == DType::bfloat16) linalg::require_bfloat16("--compute-dtype bfloat16");
+  const NewtonSchulzOptions& newton_schulz = options.optimizer.muon.newton_schulz;
+  if (newton_schulz.norm_floor > 0 && options.strategy == StrategyKind::fsdp2)
+    throw InputError("--muon-preset torch: expected another strategy than fsdp2, whose ranks divide by the norm");
+  if (newton_schulz.dtype != DType::bfloat16 || options.optimizer.matrices != MatrixOptimizer::muon) return;
+  linalg::require_bfloat16("--ns-dtype bfloat16");
+  if (newton_schulz.algorithm != NewtonSchulzAlgorithm::standard &&
+      newton_schulz.algorithm != NewtonSchulzAlgorithm::automatic) {
+    throw InputError(fmt::format(
+        "--ns-algorithm {}: expected standard or auto with --ns-dtype bfloat16, whose rounding the Gram form "
+        "amplifies",
+        name_of(newton_schulz.algorithm)));
+  }
+  if (options.strategy == StrategyKind::fsdp2) {
+    throw InputError(
+        "--ns-dtype bfloat16: expected another strategy than fsdp2, whose ranks multiply blocks of rows in float32");
+  }
+}
 
 /// What a strategy cannot do together with other options.
 void check_strategy(const Options& options, int world_size) {
@@ -68,6 +90,7 @@ void validate(const Options& options, int world_size) {
                     "gradients before the first step",
                     options.gradient_clip));
   }
+  check_precision(options);
   validate(options.schedule);
   if (options.schedule.warmup_steps > options.steps) {
     throw InputError(
@@ -140,6 +163,8 @@ nlohmann::json to_json(const Options& options) {
       {"ns_algorithm", name_of(muon.newton_schulz.algorithm)},
       {"ns_coefficients", muon.newton_schulz.coefficients->name},
       {"ns_steps", muon.newton_schulz.steps},
+      {"ns_norm_floor", muon.newton_schulz.norm_floor},
+      {"ns_dtype", name_of(muon.newton_schulz.dtype)},
       {"grad_clip", options.gradient_clip},
       {"lr_schedule", name_of(options.schedule.kind)},
       {"warmup_steps", options.schedule.warmup_steps},
@@ -148,6 +173,7 @@ nlohmann::json to_json(const Options& options) {
       {"micro_batch", options.micro_batch},
       {"recompute", options.recompute},
       {"health_every", options.health_every},
+      {"compute_dtype", name_of(options.compute_dtype)},
       {"threads", options.threads},
       {"seed", options.seed},
       {"data", options.data},

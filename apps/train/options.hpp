@@ -45,6 +45,7 @@ struct Options {
   std::int64_t micro_batch = 1;  ///< sequences per pass and rank
   std::int64_t steps = 200;
   bool recompute = false;
+  DType compute_dtype = DType::float32;  ///< of the products of weights
 
   std::string checkpoint_folder;
   std::int64_t checkpoint_every = 0;  ///< 0: at the end only

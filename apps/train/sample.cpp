@@ -38,6 +38,7 @@ std::vector<std::int32_t> Trainer::sample(std::vector<std::int32_t> prompt, std:
   nn::TransformerOptions one;
   one.micro_batch = 1;
   one.sequence_length = length;
+  one.compute = options_.compute_dtype;
   nn::Transformer<float> network(options_.shape, one);
   Tensor<float> logits = make_tensor<float>("logits", options_.shape.vocabulary);
   const CounterRandom random(options_.seed, stream_of("sample") + static_cast<std::uint64_t>(step_));

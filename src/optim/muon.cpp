@@ -20,6 +20,7 @@ void check(const MuonOptions& options) {
   detail::require_at_least(0.0, options.weight_decay, self, "weight decay");
   detail::require_below_one(options.momentum, self, "momentum");
   detail::require_at_least(1.0, options.newton_schulz.steps, self, "Newton-Schulz steps");
+  detail::require_at_least(0.0, options.newton_schulz.norm_floor, self, "norm floor");
   if (options.newton_schulz.coefficients != nullptr && options.newton_schulz.coefficients->steps.empty()) {
     throw InputError(fmt::format("Muon: coefficients \"{}\" have no step", options.newton_schulz.coefficients->name));
   }
@@ -79,9 +80,7 @@ Muon::Muon(std::vector<ParameterView> views, const MuonOptions& options)
   for (std::size_t i = 0; i < made.matrices.views().size(); ++i) {
     largest = std::max(largest, made.matrices.views()[i].elements.size());
     for (const MatrixPart& part : made.matrices.parts(i)) {
-      made.workspace.reserve(
-          part.rows, part.cols,
-          resolve(options.newton_schulz.algorithm, part.rows, part.cols, options.newton_schulz.steps));
+      made.workspace.reserve(part.rows, part.cols, options.newton_schulz);
     }
   }
   made.momentum = detail::State("matrixfsdp::optim::momentum", made.matrices.views());
@@ -124,6 +123,7 @@ MuonOptions torch_muon_options() {
   options.newton_schulz.algorithm = NewtonSchulzAlgorithm::standard;
   options.newton_schulz.coefficients = &quintic_sequence("keller-jordan");
   options.newton_schulz.steps = 5;
+  options.newton_schulz.norm_floor = 1e-7;
   return options;
 }
 

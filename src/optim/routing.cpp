@@ -81,7 +81,7 @@ std::unique_ptr<Optimizer> make_local_optimizer(std::vector<ParameterView> views
 OptimizerCost cost_of(const RoutingOptions& options) {
   const bool soap = options.matrices == MatrixOptimizer::soap;
   return {options.muon.newton_schulz.algorithm, options.muon.newton_schulz.steps, options.matrices,
-          soap ? options.soap.preconditioner : options.shampoo.preconditioner};
+          soap ? options.soap.preconditioner : options.shampoo.preconditioner, options.muon.newton_schulz.dtype};
 }
 
 double matrix_learning_rate(const RoutingOptions& options) {

@@ -63,10 +63,11 @@ NewtonSchulzAlgorithm parse_newton_schulz_algorithm(std::string_view name) {
   throw InputError(fmt::format("Newton-Schulz algorithm '{}': expected standard, gram, gram-no-restart or auto", name));
 }
 
-NewtonSchulzAlgorithm resolve(NewtonSchulzAlgorithm algorithm, std::int64_t rows, std::int64_t cols, int steps) {
+NewtonSchulzAlgorithm resolve(NewtonSchulzAlgorithm algorithm, std::int64_t rows, std::int64_t cols, int steps,
+                              DType dtype) {
   if (algorithm != NewtonSchulzAlgorithm::automatic) return algorithm;
   constexpr int most_gram_steps = 8;
-  if (steps > most_gram_steps) return NewtonSchulzAlgorithm::standard;
+  if (steps > most_gram_steps || dtype == DType::bfloat16) return NewtonSchulzAlgorithm::standard;
   const std::int64_t small = std::min(rows, cols);
   const std::int64_t large = std::max(rows, cols);
   // large >= 1.5 small, without overflow.
@@ -101,7 +102,8 @@ std::int64_t step_flops(const ParameterSpec& parameter, const OptimizerCost& cos
   if (keeps_factors(optimizer)) return factored_flops(parameter, optimizer, cost.preconditioner);
   std::int64_t flops = muon_flops_per_element * elements;
   for (const MatrixPart& part : matrix_parts(parameter)) {
-    flops += newton_schulz_flops(part.rows, part.cols, cost.newton_schulz_steps, cost.algorithm);
+    flops +=
+        newton_schulz_flops(part.rows, part.cols, cost.newton_schulz_steps, cost.algorithm, cost.newton_schulz_dtype);
   }
   return flops;
 }
@@ -131,7 +133,8 @@ void MatrixScratch::include(const ParameterSpec& parameter, const OptimizerCost&
   } else if (optimizer == MatrixOptimizer::muon) {
     direction = std::max(direction, element_count(parameter.shape));
     for (const MatrixPart& part : matrix_parts(parameter))
-      newton_schulz.include(newton_schulz_scratch(part.rows, part.cols, cost.algorithm, cost.newton_schulz_steps));
+      newton_schulz.include(newton_schulz_scratch(part.rows, part.cols, cost.algorithm, cost.newton_schulz_steps,
+                                                  cost.newton_schulz_dtype));
   }
 }
 

@@ -36,7 +36,7 @@ MemoryOptions memory_of(const SyntheticOptions& options, int shard_size) {
   memory.unsharded_accumulation = options.sharding.accumulation == Accumulation::unsharded;
   memory.replicas = world().size() / shard_size;
   memory.policies = options.sharding.policies;
-  memory.optimizer.matrices_on_adamw = options.optimizer.matrices == MatrixOptimizer::adamw;
+  memory.optimizer.matrices = options.optimizer.matrices;
   memory.step_in_backward = options.sharding.step_in_backward;
   memory.sum_group = options.sharding.sum_group;
   memory.collectives.assign(stepped_model().units.size(),

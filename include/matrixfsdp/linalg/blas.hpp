@@ -29,6 +29,16 @@ void gemm(Op op_a, Op op_b, T alpha, MatrixView<const std::type_identity_t<T>> a
 template <class T>
 void syrk(Op op_a, T alpha, MatrixView<const std::type_identity_t<T>> a, T beta, MatrixView<std::type_identity_t<T>> c);
 
+/// As syrk, without the mirror: the upper triangle of C is neither read nor written.
+template <class T>
+void syrk_lower(Op op_a, T alpha, MatrixView<const std::type_identity_t<T>> a, T beta,
+                MatrixView<std::type_identity_t<T>> c);
+
+/// The upper triangle of a square C <- its lower one. T is float, double or bfloat16. Throws ContractError for another
+/// shape.
+template <class T>
+void mirror(MatrixView<T> c);
+
 /// C <- A B of square A and B of one extent m whose product is known to be symmetric (two polynomials of one symmetric
 /// matrix). The lower triangle is computed, by halving: of a square on the diagonal its lower left quarter is one gemm,
 /// the two others are halved again, down to 96 rows, which are one gemm each; then it is mirrored, so C is exactly

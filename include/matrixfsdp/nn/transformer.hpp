@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include <matrixfsdp/core/dtype.hpp>
 #include <matrixfsdp/parameter/parameter_view.hpp>
 #include <matrixfsdp/plan/transformer.hpp>
 #include <matrixfsdp/tensor/tensor.hpp>
@@ -18,6 +19,10 @@ struct TransformerOptions {
   bool recompute = false;            ///< keep only each block's input, and run its forward again in backward
   std::int64_t token_block = 256;    ///< rows of the largest (tokens, vocabulary) array
   std::int64_t query_block = 64;     ///< rows of the largest (queries, keys) array of one head
+  /// What the products of weights (linear maps and head, forward and backward) of a Transformer<float> compute with. In
+  /// bfloat16 their operands are rounded to nearest, one rounding each, and summed in float32; weights, gradients,
+  /// activations, attention, norms and losses stay float32.
+  DType compute = DType::float32;
 };
 
 /// Decoder-only transformer, forward and backward unit by unit. It holds activations, never weights: each call gets the
@@ -32,7 +37,8 @@ template <class T>
 class Transformer {
  public:
   /// Allocates everything. Throws InputError for an invalid shape (see validate), for micro_batch, token_block or
-  /// query_block below 1, and for a sequence_length that is not 0 and not in [1, the shape's].
+  /// query_block below 1, for a sequence_length that is not 0 and not in [1, the shape's], and for bfloat16 as Products
+  /// does, or of double.
   Transformer(const TransformerShape& shape, const TransformerOptions& options);
   ~Transformer();
 
@@ -59,7 +65,7 @@ class Transformer {
   /// ContractError for a position outside of [0, sequence_length) or a tensor of another size.
   void logits(const UnitTensors<T>& root, std::int64_t position, Tensor<T>& logits);
 
-  /// Bytes of activations and scratch, all allocated by the constructor.
+  /// Bytes of activations, rounded operands and scratch, all allocated by the constructor (oneDNN's own apart).
   [[nodiscard]] std::int64_t activation_bytes() const;
   /// FLOPs of matrix products done so far, recomputation apart. Recomputation are the blocks' forward passes under
   /// `recompute`, and always the attention scores, which backward computes again block by block.

@@ -37,8 +37,8 @@ struct MuonOptions {
 };
 
 /// The defaults of torch.optim.Muon: learning rate 1e-3, weight decay 0.1, momentum 0.95 with Nesterov, five standard
-/// "keller-jordan" steps, scale "original". Two differences remain: torch computes the steps in bfloat16, and divides
-/// by max(norm, 1e-7) where we divide by the norm, so that a tiny gradient has the same update as a large one.
+/// "keller-jordan" steps of a matrix divided by max(norm, 1e-7), scale "original". One difference remains: torch
+/// computes the steps in bfloat16, as NewtonSchulzOptions::dtype does where it is asked for.
 MuonOptions torch_muon_options();
 
 /// Muon (Jordan et al. 2024), for each part (see matrix_parts) of each matrix:

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include <matrixfsdp/core/dtype.hpp>
 #include <matrixfsdp/plan/machine.hpp>
 #include <matrixfsdp/plan/strategy.hpp>
 #include <matrixfsdp/plan/transformer.hpp>
@@ -23,9 +24,10 @@ struct PassWork {
 };
 
 /// Of transformer_model(shape), `sequences` sequences of the shape's length, float32. Activations are those of the
-/// library's layers that have a row for each token: with `recompute` one block keeps its own, else all do. Throws as
-/// forward_product_flops.
-PassWork transformer_pass(const TransformerShape& shape, std::int64_t sequences, bool recompute);
+/// library's layers that have a row for each token: with `recompute` one block keeps its own, else all do; with
+/// products in bfloat16 also the rounded copies but for that of logits. Throws as forward_product_flops.
+PassWork transformer_pass(const TransformerShape& shape, std::int64_t sequences, bool recompute,
+                          DType compute = DType::float32);
 
 /// One unit in one pass; seconds.
 struct UnitSeconds {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -76,6 +77,12 @@ ModelSpec transformer_model(const TransformerShape& shape);
 /// recomputation is not counted. Throws InputError for an invalid shape, ContractError unless tokens >= 0 and
 /// sequence_length >= 1.
 std::int64_t forward_product_flops(const TransformerShape& shape, std::int64_t tokens, std::int64_t sequence_length);
+
+/// Most elements of the rounded copies that a pass in bfloat16 keeps of its products' operands: a left and a right one
+/// of a single product, and two that several products share (the head's weight or a gradient; the gradient of a block
+/// of logits). `token_block` is that of nn::TransformerOptions.
+std::array<std::int64_t, 4> rounded_operand_elements(const TransformerShape& shape, std::int64_t tokens,
+                                                     std::int64_t token_block);
 
 /// Of one block alone. Throws as forward_product_flops.
 std::int64_t block_product_flops(const TransformerShape& shape, std::int64_t tokens, std::int64_t sequence_length);
