@@ -47,6 +47,7 @@ class Matrixfsdp(CMakePackage, CudaPackage, ROCmPackage):
     depends_on("mpi@3.1:")
     depends_on("kokkos@3.4:4")
     depends_on("kokkos+openmp", when="+openmp")
+    depends_on("kokkos+shared", when="+shared")  # not a copy of it in each of our libraries
     depends_on("blas")
     depends_on("hdf5@1.10:~cxx~fortran")
     depends_on("fmt@8:")
