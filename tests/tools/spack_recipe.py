@@ -1,4 +1,4 @@
-"""Reads Spack's recipe without Spack: spack_recipe.py <source tree> [<option that may be missing>]...
+"""Reads Spack's recipe without Spack: spack_recipe.py <source tree>
 
 What the recipe passes to CMake must be options that there are, every option of ours must be the recipe's or one that is
 not for users of Spack, and versions that both name must be the same.
@@ -24,7 +24,7 @@ def calls(tree, name):
 
 
 def main():
-    root, may_be_missing = sys.argv[1], set(sys.argv[2:])
+    root = sys.argv[1]
     folder = os.path.join(root, "spack", "spack_repo", "matrixfsdp")
     with open(os.path.join(folder, "packages", "matrixfsdp", "package.py"), encoding="utf-8") as file:
         recipe = ast.parse(file.read())
@@ -54,7 +54,7 @@ def main():
     options = set(re.findall(r"^option\((\w+) ", cmake, re.M))
     defined = {name for function in ("define", "define_from_variant") for name, _ in calls(recipe, function)}
     ours = {name for name in defined if name.startswith("MATRIXFSDP_")}
-    for name in sorted(ours - options - may_be_missing):
+    for name in sorted(ours - options):
         errors.append(f"the recipe sets {name}, which is no option of CMakeLists.txt")
     for name in sorted({o for o in options if o.startswith("MATRIXFSDP_")} - ours - NOT_FOR_SPACK):
         errors.append(f"option {name} of CMakeLists.txt is not in the recipe")
