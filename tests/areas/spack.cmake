@@ -1,8 +1,8 @@
-# The recipe of spack/, read without Spack. MATRIXFSDP_ONEDNN may be an option or not yet.
+# The recipe of spack/, read without Spack. MATRIXFSDP_ENABLE_ONEDNN may be an option or not yet.
 find_package(Python3 COMPONENTS Interpreter)
 if(Python3_FOUND)
   add_test(NAME spack.recipe COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/tools/spack_recipe.py"
-                                     "${PROJECT_SOURCE_DIR}" MATRIXFSDP_ONEDNN)
+                                     "${PROJECT_SOURCE_DIR}" MATRIXFSDP_ENABLE_ONEDNN)
   set_tests_properties(spack.recipe PROPERTIES TIMEOUT 60)
 else()
   message(STATUS "Tests: spack.recipe is absent: Python 3 was not found")

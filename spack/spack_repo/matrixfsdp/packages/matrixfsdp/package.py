@@ -93,12 +93,11 @@ class Matrixfsdp(CMakePackage, CudaPackage, ROCmPackage):
             self.define_from_variant("CMAKE_CXX_STANDARD", "cxxstd"),
             self.define_from_variant("MATRIXFSDP_BUILD_TESTS", "tests"),
             self.define_from_variant("MATRIXFSDP_ENABLE_NCCL", "nccl"),
+            self.define_from_variant("MATRIXFSDP_ENABLE_ONEDNN", "onednn"),
             self.define("MATRIXFSDP_BUILD_APPS", True),
             self.define("MATRIXFSDP_FETCH_DEPENDENCIES", False),
             self.define("Kokkos_ROOT", self.spec["kokkos"].prefix),
         ]
-        if self.spec.satisfies("+onednn"):
-            args.append(self.define("MATRIXFSDP_ONEDNN", True))
         if self.spec.satisfies("+nccl"):
             args.append(self.define("NCCL_ROOT", self.spec["nccl"].prefix))
         if self.spec.satisfies("+cuda"):
