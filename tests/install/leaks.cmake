@@ -40,7 +40,7 @@ function(expect_nothing_leaks)
   endif()
   get_filename_component(prefix "${MatrixFSDP_DIR}/../../.." REALPATH)
   foreach(target IN LISTS targets)
-    if(target MATCHES "::(kokkos|blas|hdf5|xxhash)$")
+    if(target MATCHES "::(kokkos|blas|hdf5|xxhash|onednn)$")
       continue() # what others export
     endif()
     foreach(property IN ITEMS INTERFACE_COMPILE_OPTIONS INTERFACE_COMPILE_DEFINITIONS INTERFACE_LINK_OPTIONS

@@ -58,7 +58,7 @@ class Matrixfsdp(CMakePackage, CudaPackage, ROCmPackage):
     depends_on("googletest@1.12:", when="+tests", type="build")
 
     # One architecture of devices for all that runs on them.
-    depends_on("kokkos+cuda+wrapper cxxstd=20", when="+cuda")
+    depends_on("kokkos+cuda+cuda_lambda+wrapper cxxstd=20", when="+cuda")
     for arch in CudaPackage.cuda_arch_values:
         depends_on(f"kokkos cuda_arch={arch}", when=f"+cuda cuda_arch={arch}")
         depends_on(f"nccl cuda_arch={arch}", when=f"+nccl cuda_arch={arch}")
