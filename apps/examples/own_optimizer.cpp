@@ -69,7 +69,7 @@ class SpectralDescent final : public Optimizer {
 std::unique_ptr<Optimizer> optimizer_of(const ShardedModel& model) {
   RoutingOptions tails;
   tails.adamw.learning_rate = 0.02;
-  return make_optimizer(model.trainable(), tails, [](std::vector<ParameterView> matrices, const MuonOptions&) {
+  return make_optimizer(model.trainable(), tails, [](std::vector<ParameterView> matrices, const RoutingOptions&) {
     return std::make_unique<SpectralDescent>(std::move(matrices));
   });
 }
