@@ -79,8 +79,7 @@ class Exporter {
     if (loaded_ == parameter) return;
     stored_ = reader_.dtype(parameter, std::string(io::weight_name));
     const std::size_t width = size_of(stored_);
-    values_.resize(static_cast<std::size_t>(element_count(reader_.shape(parameter, std::string(io::weight_name)))) *
-                   width);
+    values_.resize(static_cast<std::size_t>(reader_.elements(parameter)) * width);
     reader_.read(parameter, std::string(io::weight_name), [&](std::int64_t first, std::span<const std::byte> block) {
       std::copy(block.begin(), block.end(), values_.begin() + first * static_cast<std::int64_t>(width));
     });

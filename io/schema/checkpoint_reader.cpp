@@ -65,6 +65,10 @@ const Shape& CheckpointReader::shape(const std::string& parameter, const std::st
   return tensors_.at({parameter, what}).front()->whole_shape(parameters_.at(parameter)->shape);
 }
 
+std::int64_t CheckpointReader::elements(const std::string& parameter) const {
+  return element_count(parameters_.at(parameter)->shape);
+}
+
 void CheckpointReader::verify(const StoredFile& file) {
   if (verified_.contains(file.name)) return;
   verify_file(folder_, file);

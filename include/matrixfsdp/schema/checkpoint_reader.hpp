@@ -48,6 +48,8 @@ class CheckpointReader {
   [[nodiscard]] DType dtype(const std::string& parameter, const std::string& what) const;
   /// Extents of the whole tensor.
   [[nodiscard]] const Shape& shape(const std::string& parameter, const std::string& what) const;
+  /// Elements of the parameter itself.
+  [[nodiscard]] std::int64_t elements(const std::string& parameter) const;
 
   /// Throws IoError unless the file, which is listed, has the size and content that the manifest says.
   void verify(const StoredFile& file);
