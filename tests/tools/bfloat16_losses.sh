@@ -15,7 +15,7 @@ zcat < /usr/share/dictd/foldoc.dict.dz > "$text"  # Debian's dict-foldoc: real E
 run() { # NAME OPTIONS...
   local name=$1
   shift
-  "$train" --data "$text" --layers 4 --hidden 128 --heads 4 --seq-len 128 --batch-size 8 --micro-batch 8 --steps "$steps" \
+  "$train" --data "$text" --layers 4 --hidden 128 --heads 4 --seq-len 128 --batch-size 16 --micro-batch 16 --steps "$steps" \
     --sample-tokens 0 --metrics "$folder/$name.jsonl" "$@" > "$folder/$name.out" < /dev/null
   sed -n '/"loss_bits"/s/.*"loss":\([0-9.eE+-]*\).*/\1/p' "$folder/$name.jsonl" > "$folder/$name.losses"
 }
