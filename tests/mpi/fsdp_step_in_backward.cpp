@@ -179,10 +179,11 @@ TEST(FsdpStepInBackward, a_step_that_was_given_up_is_forgotten) {
   EXPECT_TRUE(stepped.order.empty()) << "passes before the last step nothing";
   stepped.model.begin_pass();
   stepped.model.reduce(3);
+  stepped.order.clear();
   stepped.begin();
   for (int pass = 0; pass < 2; ++pass) {
     if (pass == 1) stepped.model.begin_pass();
-    stepped.order.clear();
+    EXPECT_TRUE(stepped.order.empty());
     for (std::size_t u = 4; u-- > 0;)
       stepped.model.reduce(u);
   }

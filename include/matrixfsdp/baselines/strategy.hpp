@@ -73,8 +73,8 @@ class Strategy {
   /// the run.
   StepResult step(const StepInput& input);
 
-  /// Of the last step in backward, on this rank: seconds of its units' steps, and what made some of them fail, as it was
-  /// then (afterwards their gradients are gone).
+  /// Of the last step in backward, on this rank: seconds of its units' steps, and what made some of them fail, as it
+  /// was then (afterwards their gradients are gone).
   [[nodiscard]] double unit_step_seconds() const;
   [[nodiscard]] const std::vector<NonFinite>& unit_failures() const;
 
