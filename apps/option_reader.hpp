@@ -43,6 +43,8 @@ class OptionReader {
     });
   }
 
+  void flag(const std::string& name, bool& target, const std::string& help) { app_.add_flag(name, target, help); }
+
   CLI::Option* text(const std::string& name, const std::string& help, const std::string& shown_default,
                     const std::function<void(const std::string&)>& read) {
     CLI::Option* option = app_.add_option_function<std::string>(name, read, help);

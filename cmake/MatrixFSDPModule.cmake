@@ -29,7 +29,8 @@ function(matrixfsdp_add_module name)
     matrixfsdp_compile_options(${target})
     target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}")
     target_link_libraries(${target} PUBLIC ${public} PRIVATE ${arg_PRIVATE})
-    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON VERSION ${PROJECT_VERSION}
+    # No <target>_EXPORTS: a shared library is made of the same objects as a static one.
+    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON DEFINE_SYMBOL "" VERSION ${PROJECT_VERSION}
                                                SOVERSION ${PROJECT_VERSION_MAJOR})
   else()
     set(scope INTERFACE)

@@ -4,6 +4,10 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 bash apps/setup_debian.sh
+# The test install.shared builds the library once more, from objects that the first build has left in a cache.
+if command -v ccache >/dev/null && [ -z "${CMAKE_CXX_COMPILER_LAUNCHER:-}" ]; then
+  export CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_DIR=$PWD/build/ccache CCACHE_NOHASHDIR=1
+fi
 cmake --preset native
 cmake --build --preset native
 # Other readers of checkpoints, for the test io.interop.python, which says so where they cannot be had.

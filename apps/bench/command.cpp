@@ -21,4 +21,11 @@ std::vector<std::string> strategy_names() {
   return names;
 }
 
+std::vector<std::string> optimizer_names() {
+  std::vector<std::string> names;
+  for (const MatrixOptimizer optimizer : matrix_optimizers())
+    names.emplace_back(name_of(optimizer));
+  return names;
+}
+
 }  // namespace matrixfsdp::bench

@@ -36,5 +36,7 @@ void add_backend(CLI::App& app, train::Backend& backend);
 
 /// Of all strategies, for an option that checks them.
 std::vector<std::string> strategy_names();
+/// Of all optimizers of matrices.
+std::vector<std::string> optimizer_names();
 
 }  // namespace matrixfsdp::bench

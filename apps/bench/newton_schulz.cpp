@@ -1,5 +1,6 @@
 #include "apps/bench/newton_schulz.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 
@@ -8,6 +9,7 @@
 
 #include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/core/random.hpp>
+#include <matrixfsdp/linalg/bfloat16.hpp>
 #include <matrixfsdp/linalg/blas.hpp>
 #include <matrixfsdp/orthogonalize/newton_schulz.hpp>
 
@@ -126,8 +128,8 @@ class Shape {
     const Owned<float> small(side, side);
     std::vector<double> plain_seconds, gemm_gflops;
     std::vector<Timed> timed;
-    for (const std::string& name : options_.algorithms)
-      timed.push_back({name, parse_newton_schulz_algorithm(name), {}, {}, {}, 0});
+    for (const std::string& dtype : options_.dtypes)
+      add_timed(parse_dtype(dtype), timed);
     for (std::int64_t round = 0; round <= options_.rounds; ++round) {  // the first one touches pages
       const double reference = seconds_of([&] { plain.run(input_.view(), coefficients_, steps_); });
       const double product = seconds_of(
@@ -139,12 +141,14 @@ class Shape {
       gemm_gflops.push_back(2e-9 * static_cast<double>(side * side * std::max(rows_, cols_)) / product);
     }
     const double product_rate = spread_of(gemm_gflops).median;
-    rows.push_back(row("three gemms", to_json(spread_of(plain_seconds)), 1.0, nullptr, product_rate, nullptr));
+    rows.push_back(
+        row("three gemms", DType::float32, to_json(spread_of(plain_seconds)), 1.0, nullptr, product_rate, nullptr));
     for (const Timed& one : timed) {
       const Spread seconds = spread_of(one.seconds);
-      nlohmann::json figures =
-          row(one.name, to_json(seconds), to_json(spread_of(one.ratio)), one.result.flops, product_rate, one.error);
+      nlohmann::json figures = row(one.name, one.options.dtype, to_json(seconds), to_json(spread_of(one.ratio)),
+                                   one.result.flops, product_rate, one.error);
       figures["runs"] = name_of(one.result.algorithm);
+      figures["residual"] = one.residual;
       figures["gflops"] = 1e-9 * static_cast<double>(one.result.flops) / seconds.median;
       rows.push_back(std::move(figures));
     }
@@ -153,11 +157,25 @@ class Shape {
  private:
   struct Timed {
     std::string name;
-    NewtonSchulzAlgorithm algorithm;
+    NewtonSchulzOptions options;
     OrthogonalizeResult result;
     std::vector<double> seconds, ratio;
     double error;
+    double residual;
   };
+
+  void add_timed(DType dtype, std::vector<Timed>& timed) const {
+    NewtonSchulzOptions options{NewtonSchulzAlgorithm::standard, &coefficients_, steps_};
+    options.dtype = dtype;
+    if (dtype == DType::bfloat16) {
+      timed.push_back({"standard", options, {}, {}, {}, 0, 0});
+      return;
+    }
+    for (const std::string& name : options_.algorithms) {
+      options.algorithm = parse_newton_schulz_algorithm(name);
+      timed.push_back({name, options, {}, {}, {}, 0, 0});
+    }
+  }
 
   /// The input as a wide matrix of as many entries: what X X^T costs.
   [[nodiscard]] MatrixView<const float> smaller_side() const {
@@ -165,11 +183,12 @@ class Shape {
   }
 
   void run(Timed& one, double reference, bool count) {
-    const double seconds = seconds_of([&] {
-      one.result =
-          orthogonalize<float>(input_.view(), output_.view(), {one.algorithm, &coefficients_, steps_}, workspace_);
-    });
+    const double seconds =
+        seconds_of([&] { one.result = orthogonalize<float>(input_.view(), output_.view(), one.options, workspace_); });
     if (!count) {
+      NewtonSchulzOptions measured = one.options;
+      measured.measure_residual = true;
+      one.residual = orthogonalize<float>(input_.view(), output_.view(), measured, workspace_).residual;
       one.error = relative_distance(output_.view(), exact_.view());
       return;
     }
@@ -177,22 +196,24 @@ class Shape {
     one.ratio.push_back(reference / seconds);
   }
 
-  [[nodiscard]] nlohmann::json row(const std::string& algorithm, nlohmann::json seconds, nlohmann::json ratio,
-                                   nlohmann::json flops, double gemm_gflops, nlohmann::json error) const {
+  [[nodiscard]] nlohmann::json row(const std::string& algorithm, DType dtype, nlohmann::json seconds,
+                                   nlohmann::json ratio, nlohmann::json flops, double gemm_gflops,
+                                   nlohmann::json error) const {
     return {{"m", rows_},
             {"n", cols_},
             {"algorithm", algorithm},
             {"runs", nullptr},
             {"coefficients", coefficients_.name},
             {"steps", steps_},
-            {"dtype", "float32"},
+            {"dtype", name_of(dtype)},
             {"threads", options_.threads},
             {"seconds", std::move(seconds)},
             {"ratio", std::move(ratio)},
             {"flops", std::move(flops)},
             {"gflops", nullptr},
             {"gemm_gflops", gemm_gflops},
-            {"error", std::move(error)}};
+            {"error", std::move(error)},
+            {"residual", nullptr}};
   }
 
   std::int64_t rows_;
@@ -212,6 +233,8 @@ int newton_schulz(Session& session, const NewtonSchulzBenchOptions& options) {
   if (session.world().size() != 1)
     throw InputError(
         fmt::format("newton-schulz: {} ranks, expected one: it measures a kernel", session.world().size()));
+  if (std::count(options.dtypes.begin(), options.dtypes.end(), "bfloat16") > 0)
+    linalg::require_bfloat16("--dtype bfloat16");
   nlohmann::json rows = nlohmann::json::array();
   for (const auto& [m, n] : options.shapes) {
     if (m < 1 || n < 1) throw InputError(fmt::format("newton-schulz: shape {}x{}: expected positive extents", m, n));
@@ -219,7 +242,7 @@ int newton_schulz(Session& session, const NewtonSchulzBenchOptions& options) {
   }
   print("newton-schulz", session, rows,
         {"m", "n", "algorithm", "runs", "coefficients", "steps", "dtype", "threads", "seconds", "ratio", "flops",
-         "gflops", "gemm_gflops", "error"},
+         "gflops", "gemm_gflops", "error", "residual"},
         options.json);
   return exit_ok;
 }
@@ -232,9 +255,15 @@ Command add_newton_schulz(CLI::App& app) {
                          "a step with the same "
                          "BLAS and as many steps, in the same rounds; gflops: products that it does; gemm_gflops: "
                          "rate of one gemm of the "
-                         "shape of X X^T; error: relative distance (Frobenius) to the same polynomial in double.");
+                         "shape of X X^T; error: relative distance (Frobenius) to the same polynomial in double; "
+                         "residual: ||O O^T - I||_F / sqrt(m) of the result O, the "
+                         "polynomial's own distance from 1 included.");
   command->add_option("--shape", options->shapes, "Rows and columns; one or more pairs");
   command->add_option("--algorithm", options->algorithms)->capture_default_str();
+  command
+      ->add_option("--dtype", options->dtypes, "One or more; bfloat16: the standard algorithm, against float32 gemms")
+      ->check(CLI::IsMember({"float32", "bfloat16"}))
+      ->capture_default_str();
   command->add_option("--coefficients", options->coefficients)->capture_default_str();
   command->add_option("--steps", options->steps, "0: the coefficients' own number")
       ->check(CLI::NonNegativeNumber)

@@ -15,6 +15,7 @@ namespace matrixfsdp::bench {
 struct NewtonSchulzBenchOptions {
   std::vector<std::pair<std::int64_t, std::int64_t>> shapes{{1024, 4096}, {1024, 1024}, {768, 3072}, {256, 1024}};
   std::vector<std::string> algorithms{"auto", "standard", "gram", "gram-no-restart"};
+  std::vector<std::string> dtypes = {"float32"};
   std::string coefficients = "polar-express";
   int steps = 0;  ///< 0: as many as the coefficients have by default
   int threads = 1;

@@ -25,16 +25,25 @@ using Clock = std::chrono::steady_clock;
 
 StrategyOptions strategy_options(const OptimizerStepOptions& options) {
   StrategyOptions result;
-  result.optimizer.matrices = options.optimizer == "adamw" ? MatrixOptimizer::adamw : MatrixOptimizer::muon;
+  result.optimizer.matrices = parse_matrix_optimizer(options.optimizer);
   result.optimizer.muon.newton_schulz.steps = options.newton_schulz_steps;
   return result;
 }
 
 OptimizerCost cost_of(const OptimizerStepOptions& options) {
-  OptimizerCost cost;
-  cost.newton_schulz_steps = options.newton_schulz_steps;
-  cost.matrices_on_adamw = options.optimizer == "adamw";
-  return cost;
+  return cost_of(strategy_options(options).optimizer);
+}
+
+/// Those that are asked for, or all that can run the optimizer.
+std::vector<StrategyKind> strategies_of(const OptimizerStepOptions& options) {
+  std::vector<StrategyKind> kinds;
+  for (const std::string& name : options.strategies)
+    kinds.push_back(parse_strategy(name));
+  if (!kinds.empty()) return kinds;
+  for (const StrategyKind kind : strategy_kinds()) {
+    if (supports(kind, parse_matrix_optimizer(options.optimizer))) kinds.push_back(kind);
+  }
+  return kinds;
 }
 
 /// A strategy with gradients on their owners, and what was measured of its steps.
@@ -172,8 +181,8 @@ void add_rows(Communicator& ranks, const OptimizerStepOptions& options, nlohmann
   const CollectiveProfile profile = train::collective_profile(ranks, topology, options.profile);
   const ModelSpec model = block_model(options.blocks, options.hidden);
   std::vector<Contender> contenders;
-  for (const std::string& name : options.strategies)
-    contenders.emplace_back(parse_strategy(name), ranks, model, options);
+  for (const StrategyKind kind : strategies_of(options))
+    contenders.emplace_back(kind, ranks, model, options);
   const double kernel_rate = orthogonalize_rate(ranks, model, options.newton_schulz_steps);
   const Job job{ranks, options, model, profile,
                 machine_of(topology, profile, {kernel_rate, kernel_rate, memory_rate(ranks)})};
@@ -226,10 +235,11 @@ Command add_optimizer_step(CLI::App& app) {
   command->add_option("--blocks", options->blocks)->check(CLI::PositiveNumber)->capture_default_str();
   command->add_option("--hidden", options->hidden)->check(CLI::PositiveNumber)->capture_default_str();
   command->add_option("--optimizer", options->optimizer)
-      ->check(CLI::IsMember({"muon", "adamw"}))
+      ->check(CLI::IsMember(optimizer_names()))
       ->capture_default_str();
   command->add_option("--ns-steps", options->newton_schulz_steps)->check(CLI::PositiveNumber)->capture_default_str();
-  command->add_option("--strategy", options->strategies, "One or more; ratios are to the first")->capture_default_str();
+  command->add_option("--strategy", options->strategies,
+                      "One or more, ratios are to the first; by default all that can run the optimizer");
   command->add_option("--ranks", options->ranks,
                       "Strong scaling: the first so many ranks, one number after the other; else all");
   command->add_option("--collective-profile", options->profile,

@@ -17,10 +17,9 @@ struct OptimizerStepOptions {
   std::int64_t hidden = 256;
   std::string optimizer = "muon";
   int newton_schulz_steps = 5;
-  std::vector<std::string> strategies = {"matrix-fsdp",    "fsdp2",       "fsdp2-gather",
-                                         "fsdp2-alltoall", "zero1-owner", "ddp"};  ///< ratios are to the first
-  std::vector<int> ranks;  ///< the first so many, one after the other; none: all
-  std::string profile;     ///< file of the links' calibration; empty: calibrate, and keep it nowhere
+  std::vector<std::string> strategies;  ///< ratios are to the first; none: all that can run the optimizer
+  std::vector<int> ranks;               ///< the first so many, one after the other; none: all
+  std::string profile;                  ///< file of the links' calibration; empty: calibrate, and keep it nowhere
   std::int64_t rounds = 5;
   int threads = 1;
   bool json = false;

@@ -95,8 +95,7 @@ PaperModel with_tables(PaperModel model, const UnitSpec& unit, Tables tables) {
   }
   // A rank's part, counted with what else is the same on all ranks.
   for (const ParameterSpec& parameter : unit.parameters) {
-    model.pass.activation_bytes +=
-        element_count(parameter.shape) * resident_bytes_per_element(parameter, {}) / paper_memory_ranks;
+    model.pass.activation_bytes += resident_bytes(parameter, element_count(parameter.shape), {}) / paper_memory_ranks;
   }
   return model;
 }

@@ -45,7 +45,7 @@ Balance balance_of(const ModelSpec& model, const Plan& plan) {
   for (std::size_t u = 0; u < model.units.size(); ++u) {
     for (const Segment& segment : plan.units[u].weights.segments) {
       const ParameterSpec& parameter = model.units[u].parameters[segment.parameter];
-      const auto held = static_cast<double>(segment.elements.size() * resident_bytes_per_element(parameter, {}));
+      const auto held = static_cast<double>(resident_bytes(parameter, segment.elements.size(), {}));
       const auto work = static_cast<double>(step_flops(parameter, {}));
       bytes[static_cast<std::size_t>(segment.rank)] += held;
       flops[static_cast<std::size_t>(segment.rank)] += work;

@@ -83,6 +83,9 @@ TrainContender::Step TrainContender::run_here() {
   Step step;
   const ByteCounts before = communicator_.bytes();
   const auto start = Clock::now();
+  constexpr double schedule = 0.01;
+  const bool in_backward = options_.sharding.step_in_backward;
+  if (in_backward) replica_->strategy.step_in_backward({1.0, schedule, 1});
   replica_->model.begin_step();
   for (std::int64_t pass = 0; pass < options_.passes(communicator_.size()); ++pass) {
     const auto batch = random_batch(options_, pass * communicator_.size() + communicator_.rank());
@@ -92,9 +95,9 @@ TrainContender::Step TrainContender::run_here() {
   step.forward_backward = seconds_since(start);
   const GradientNorm norm = gradient_norm(replica_->model);
   const auto optimizer_start = Clock::now();
-  replica_->strategy.step({clip_scale(norm.norm, 1.0), 0.01, 1});
+  replica_->strategy.step({in_backward ? 1.0 : clip_scale(norm.norm, 1.0), schedule, 1});
   replica_->model.complete();  // zero1-owner's new weights, which would meet the next contender's step
-  step.optimizer = seconds_since(optimizer_start);
+  step.optimizer = replica_->strategy.unit_step_seconds() + seconds_since(optimizer_start);
   step.total = seconds_since(start);
   step.bytes = difference(communicator_.bytes(), before);
   return step;
@@ -124,6 +127,19 @@ std::int64_t TrainContender::peak_bytes() const {
   return *std::max_element(all.begin(), all.end());
 }
 
+std::int64_t TrainContender::gradient_bytes() const {
+  const auto all =
+      all_gather_value(communicator_, Purpose::other, replica_->model.memory().gradients, {"benchmark", "", ""});
+  return *std::max_element(all.begin(), all.end());
+}
+
+std::int64_t TrainContender::predicted_gradient_bytes() const {
+  std::int64_t most = 0;
+  for (const RankLoad& load : report(model_, plan_, cost().memory).ranks)
+    most = std::max(most, load.gradient_bytes);
+  return most;
+}
+
 double TrainContender::gamma() const {
   const std::vector<double> gammas = report(model_, plan_, {}).gamma;
   return *std::max_element(gammas.begin(), gammas.end());
@@ -137,13 +153,14 @@ StrategyCostOptions TrainContender::cost() const {
   cost.memory.optimizer = options_.planner.optimizer;
   cost.memory.collectives = options_.sharding.unit_collectives;
   cost.memory.topology = topology_;
+  cost.memory.step_in_backward = options_.sharding.step_in_backward;
   cost.collective = options_.sharding.collective;
   return cost;
 }
 
 StrategyPrediction TrainContender::predict(const Machine& machine) const {
   StepOptions step;
-  step.pass = transformer_pass(options_.shape, options_.micro_batch, options_.recompute);
+  step.pass = transformer_pass(options_.shape, options_.micro_batch, options_.recompute, options_.compute_dtype);
   step.recompute = options_.recompute;
   step.cost = cost();
   step.links = links_;

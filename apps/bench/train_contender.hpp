@@ -39,6 +39,9 @@ class TrainContender {
   [[nodiscard]] const TrainFigures& figures() const { return figures_; }
   /// Collective: of the fullest rank, with activations and the optimizer's workspace.
   [[nodiscard]] std::int64_t peak_bytes() const;
+  /// Collective: of gradients, on the rank that has the most; and what the plan says of them.
+  [[nodiscard]] std::int64_t gradient_bytes() const;
+  [[nodiscard]] std::int64_t predicted_gradient_bytes() const;
   /// The largest of all units.
   [[nodiscard]] double gamma() const;
   /// What the model of time says of a step there.

@@ -1,7 +1,9 @@
 #include "apps/bench/train_step.hpp"
 
+#include <algorithm>
 #include <list>
 #include <memory>
+#include <utility>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -9,6 +11,7 @@
 #include <matrixfsdp/comm/mpi.hpp>
 #include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/core/log.hpp>
+#include <matrixfsdp/linalg/bfloat16.hpp>
 
 #include "apps/bench/benchmark.hpp"
 #include "apps/bench/rates.hpp"
@@ -25,10 +28,9 @@ train::Options training_options(const TrainStepOptions& options, int world_size)
   result.micro_batch = options.micro_batch;
   result.batch_size = options.micro_batch * options.passes * world_size;
   result.recompute = options.recompute;
-  result.optimizer.matrices = options.optimizer == "adamw" ? MatrixOptimizer::adamw : MatrixOptimizer::muon;
+  result.optimizer.matrices = parse_matrix_optimizer(options.optimizer);
   result.optimizer.muon.newton_schulz.steps = options.newton_schulz_steps;
-  result.planner.optimizer.newton_schulz_steps = options.newton_schulz_steps;
-  result.planner.optimizer.matrices_on_adamw = options.optimizer == "adamw";
+  result.planner.optimizer = cost_of(result.optimizer);
   return result;
 }
 
@@ -44,7 +46,14 @@ std::list<TrainContender> make_contenders(Communicator& communicator, const Trai
         training.planner.policy = parse_policy(planner);
         training.automatic_collectives = collective == "auto";
         training.sharding.collective = parse_collective(training.automatic_collectives ? "scatter" : collective);
-        contenders.emplace_back(communicator, training, topology, links);
+        for (const std::string& dtype : options.compute_dtypes) {
+          training.compute_dtype = parse_dtype(dtype);
+          training.sharding.step_in_backward = false;
+          contenders.emplace_back(communicator, training, topology, links);
+          if (!options.step_in_backward || training.strategy != StrategyKind::matrix_fsdp) continue;
+          training.sharding.step_in_backward = true;
+          contenders.emplace_back(communicator, training, topology, links);
+        }
       }
     }
   }
@@ -71,6 +80,17 @@ nlohmann::json to_json(const ByteCounts& bytes, std::initializer_list<Purpose> p
   return result;
 }
 
+/// Of the optimizer's time in steps afterwards, what steps in backward did not take in the same rounds.
+nlohmann::json optimizer_hidden(const TrainContender& contender, const TrainContender& afterwards) {
+  if (!contender.options().sharding.step_in_backward) return {};
+  const TrainFigures& mine = contender.figures();
+  const TrainFigures& theirs = afterwards.figures();
+  std::vector<double> shares;
+  for (std::size_t i = 0; i < mine.total.size(); ++i)
+    shares.push_back((theirs.total[i] - mine.total[i]) / theirs.optimizer[i]);
+  return to_json(spread_of(std::move(shares)));
+}
+
 void add_prediction(const TrainContender& contender, const Machine& machine, nlohmann::json& row) {
   const StrategyPrediction predicted = contender.predict(machine);
   row["predicted_forward_ms"] = 1e3 * predicted.forward_seconds;
@@ -88,8 +108,10 @@ nlohmann::json row_of(const TrainContender& contender, const TrainContender& fir
       {"strategy", name_of(options.strategy)},
       {"planner", name_of(options.planner.policy)},
       {"collective", options.automatic_collectives ? "auto" : name_of(options.sharding.collective)},
-      {"optimizer", options.optimizer.matrices == MatrixOptimizer::muon ? "muon" : "adamw"},
+      {"optimizer", name_of(options.optimizer.matrices)},
+      {"step_in_backward", options.sharding.step_in_backward},
       {"ns_steps", options.planner.optimizer.newton_schulz_steps},
+      {"compute_dtype", name_of(options.compute_dtype)},
       {"forward_ms", milliseconds(figures.forward)},
       {"backward_ms", milliseconds(figures.backward)},
       {"optimizer_ms", milliseconds(figures.optimizer)},
@@ -123,8 +145,12 @@ nlohmann::json rows_of(Communicator& communicator, const std::list<TrainContende
                        const nlohmann::json& sgemm) {
   using enum Purpose;
   nlohmann::json rows = nlohmann::json::array();
+  const TrainContender* before = &contenders.front();
   for (const TrainContender& contender : contenders) {
     nlohmann::json row = row_of(contender, contenders.front());
+    row["optimizer_hidden_share"] = optimizer_hidden(contender, *std::exchange(before, &contender));
+    row["gradient_bytes"] = contender.gradient_bytes();
+    row["predicted_gradient_bytes"] = contender.predicted_gradient_bytes();
     row["world_size"] = communicator.size();
     row["peak_bytes"] = contender.peak_bytes();
     row["predicted_bytes"] = to_json(contender.predicted_bytes(), {unshard, reduce, optimizer});
@@ -140,6 +166,8 @@ nlohmann::json rows_of(Communicator& communicator, const std::list<TrainContende
 
 int train_step(Session& session, const TrainStepOptions& options) {
   Communicator& communicator = session.world();
+  if (std::count(options.compute_dtypes.begin(), options.compute_dtypes.end(), "bfloat16") > 0)
+    linalg::require_bfloat16("--compute-dtype bfloat16");
   const ModelSpec model = transformer_model(training_options(options, communicator.size()).shape);
   const Topology topology = mpi::topology_of(communicator);
   const CollectiveProfile profile = train::collective_profile(communicator, topology, options.profile);
@@ -160,6 +188,7 @@ int train_step(Session& session, const TrainStepOptions& options) {
          "planner",
          "collective",
          "ns_steps",
+         "compute_dtype",
          "forward_ms",
          "backward_ms",
          "optimizer_ms",
@@ -167,7 +196,9 @@ int train_step(Session& session, const TrainStepOptions& options) {
          "ratio",
          "predicted_total_ms",
          "over_predicted",
+         "optimizer_hidden_share",
          "optimizer_bytes",
+         "gradient_bytes",
          "peak_bytes",
          "gamma",
          "hidden_share",
@@ -187,7 +218,9 @@ Command add_train_step(CLI::App& app) {
       "train-step",
       "Whole training steps. Phases: of the slowest rank. ratio: total over the first row's, in the same rounds; "
       "predicted: of the time model, from this run's links and rates; bytes: sent by all ranks in one step; "
-      "peak_bytes: of the fullest rank; gamma: the largest of all units; sgemm_gflops: of one large product; "
+      "peak_bytes: of the fullest rank, gradient_bytes of these; optimizer_hidden_share: the total of the row before "
+      "less the row's, over the optimizer's time of the row before (steps in backward: what they hide, with the norm); "
+      "gamma: the largest of all units; sgemm_gflops: of one large product; "
       "forward_backward_fraction and step_fraction: FLOPs of the transformer's matrix products (recomputation and the "
       "optimizer's own products not counted) over the time of forward and backward, and over the time of the whole "
       "step, as a fraction of that rate; kernel_gflops: of Newton-Schulz on all ranks at once; kflop_per_byte: that "
@@ -199,7 +232,7 @@ Command add_train_step(CLI::App& app) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command->add_option("--optimizer", options->optimizer)
-      ->check(CLI::IsMember({"muon", "adamw"}))
+      ->check(CLI::IsMember(optimizer_names()))
       ->capture_default_str();
   command->add_option("--ns-steps", options->newton_schulz_steps, "Newton-Schulz steps")
       ->check(CLI::PositiveNumber)
@@ -218,7 +251,12 @@ Command add_train_step(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--collective-profile", options->profile,
                       "File of the calibration: read if it exists, else written");
+  command->add_flag("--step-in-backward", options->step_in_backward,
+                    "A second row for matrix-fsdp: units are stepped in backward. Its backward_ms has their steps too");
   command->add_flag("--recompute", options->recompute);
+  command->add_option("--compute-dtype", options->compute_dtypes, "Of the products of weights, one or more")
+      ->check(CLI::IsMember({"float32", "bfloat16"}))
+      ->capture_default_str();
   command->add_option("--rounds", options->rounds)->check(CLI::PositiveNumber)->capture_default_str();
   command->add_option("--threads", options->threads, "Of each rank")->check(CLI::PositiveNumber)->capture_default_str();
   command->add_flag("--json", options->json);

@@ -23,8 +23,10 @@ struct TrainStepOptions {
   std::vector<std::string> strategies = {"matrix-fsdp"};  ///< ratios are to the first row
   std::vector<std::string> planners = {"balanced"};
   std::vector<std::string> collectives = {"scatter"};  ///< of unshard
-  std::string profile;  ///< file of the links' calibration; empty: calibrate, and keep it nowhere
+  std::string profile;            ///< file of the links' calibration; empty: calibrate, and keep it nowhere
+  bool step_in_backward = false;  ///< a second row for matrix-fsdp, whose units are stepped in backward
   bool recompute = false;
+  std::vector<std::string> compute_dtypes = {"float32"};
   train::Backend backend = train::Backend::automatic;
   std::int64_t rounds = 5;
   int threads = 1;

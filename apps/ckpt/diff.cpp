@@ -67,7 +67,7 @@ class TensorDiff {
     result.structure = structure_of(key);
     if (!result.structure.empty()) return result;
     const auto& [name, what] = key;
-    result.elements = a_.elements(name);
+    result.elements = element_count(a_.shape(name, what));
     const DType dtype = a_.dtype(name, what);
     const std::size_t width = size_of(dtype);
     // All of A, because the two are cut into segments at different places.
@@ -87,8 +87,8 @@ class TensorDiff {
   std::string structure_of(const Key& key) const {
     if (!b_.tensors().contains(key)) return "only in A";
     if (!a_.tensors().contains(key)) return "only in B";
-    const Shape& shape_a = a_.parameter(key.first).shape;
-    const Shape& shape_b = b_.parameter(key.first).shape;
+    const Shape& shape_a = a_.shape(key.first, key.second);
+    const Shape& shape_b = b_.shape(key.first, key.second);
     if (shape_a != shape_b) return fmt::format("shape {} and {}", to_string(shape_a), to_string(shape_b));
     const DType dtype_a = a_.dtype(key.first, key.second);
     const DType dtype_b = b_.dtype(key.first, key.second);

@@ -11,7 +11,7 @@ namespace matrixfsdp::ckpt {
 int import_tensors(const Command& command) {
   ForeignSource source(command);
   PlannerOptions planner = command.planner;
-  planner.optimizer.matrices_on_adamw = command.optimizer == StateOptimizer::adamw;
+  if (command.optimizer == StateOptimizer::adamw) planner.optimizer.matrices = MatrixOptimizer::adamw;
   io::Manifest manifest;
   manifest.state.seed = static_cast<std::uint64_t>(command.seed);
   manifest.model = source.model();

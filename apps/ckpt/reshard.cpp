@@ -19,7 +19,7 @@ class CheckpointSource : public io::TensorSource {
 
   std::vector<io::TensorKind> kinds(const ParameterSpec& parameter) override {
     const auto kind = [](const io::StoredSegment& segment) {
-      return io::TensorKind{segment.what, segment.optimizer, segment.dtype};
+      return io::TensorKind{segment.what, segment.optimizer, segment.dtype, segment.shape};
     };
     std::vector<io::TensorKind> kinds{kind(*reader_.tensors().at({parameter.name, io::weight_name}).front())};
     for (auto at = reader_.tensors().lower_bound({parameter.name, ""});
@@ -40,10 +40,15 @@ class CheckpointSource : public io::TensorSource {
   io::CheckpointReader& reader_;
 };
 
-/// State of matrices under AdamW costs and weighs other than Muon's, and the planner balances it.
-bool matrices_on_adamw(const io::Manifest& manifest) {
-  return std::none_of(manifest.segments.begin(), manifest.segments.end(),
-                      [](const io::StoredSegment& segment) { return segment.optimizer == "muon"; });
+/// Whose state matrices have: each costs and weighs otherwise, and the planner balances it.
+MatrixOptimizer matrix_optimizer_of(const io::Manifest& manifest) {
+  for (const MatrixOptimizer optimizer : matrix_optimizers()) {
+    if (optimizer == MatrixOptimizer::adamw) continue;
+    for (const io::StoredSegment& segment : manifest.segments) {
+      if (segment.optimizer == name_of(optimizer)) return optimizer;
+    }
+  }
+  return MatrixOptimizer::adamw;
 }
 
 }  // namespace
@@ -51,7 +56,7 @@ bool matrices_on_adamw(const io::Manifest& manifest) {
 int reshard(const Command& command) {
   io::CheckpointReader reader(locate(command.source));
   PlannerOptions planner = command.planner;
-  planner.optimizer.matrices_on_adamw = matrices_on_adamw(reader.manifest());
+  planner.optimizer.matrices = matrix_optimizer_of(reader.manifest());
   io::Manifest manifest;
   manifest.state = reader.manifest().state;
   manifest.model = reader.manifest().model;

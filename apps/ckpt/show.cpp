@@ -25,6 +25,7 @@ struct Shown {
   std::optional<Histogram> histogram;
 
   [[nodiscard]] const std::string& what() const { return segments->front()->what; }
+  [[nodiscard]] const Shape& shape() const { return segments->front()->whole_shape(spec->shape); }
   [[nodiscard]] std::int64_t bytes() const {
     std::int64_t bytes = 0;
     for (const io::StoredSegment* segment : *segments)
@@ -76,7 +77,7 @@ Json to_json(const Shown& shown) {
              {"what", shown.what()},
              {"kind", name_of(kind_of(*shown.spec))},
              {"frozen", shown.spec->frozen},
-             {"shape", shown.spec->shape},
+             {"shape", shown.shape()},
              {"dtype", name_of(shown.segments->front()->dtype)},
              {"optimizer", shown.what() == io::weight_name ? Json() : Json(shown.segments->front()->optimizer)},
              {"bytes", shown.bytes()},
@@ -97,7 +98,7 @@ std::string shown_ranks(const std::set<int>& ranks) {
 
 std::vector<std::string> row_of(const Shown& shown) {
   std::vector<std::string> row{shown.what() == io::weight_name ? shown.spec->name : "  " + shown.what(),
-                               to_string(shown.spec->shape),
+                               to_string(shown.shape()),
                                std::string(name_of(shown.segments->front()->dtype)),
                                std::to_string(shown.bytes()),
                                std::string(name_of(kind_of(*shown.spec))),

@@ -13,7 +13,9 @@ namespace matrixfsdp::generate {
 namespace {
 
 const char* const about =
-    "Continues a prompt with the model of a checkpoint, on any number of ranks: the same tokens on all of them.\n"
+    "Continues a prompt with the model of a checkpoint, on any number of ranks: the same tokens on all of them. "
+    "Products\n"
+    "are float32.\n"
     "Example: mpiexec -n 4 mfsdp-generate runs/book --prompt 'Once upon'\n";
 
 void add_options(apps::OptionReader& reader, CLI::App& app, Command& command, std::int64_t& seed,

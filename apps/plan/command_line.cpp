@@ -11,6 +11,7 @@
 #include <matrixfsdp/schema/description.hpp>
 
 #include "apps/option_reader.hpp"
+#include "apps/preconditioner_options.hpp"
 
 namespace matrixfsdp::apps {
 namespace {
@@ -54,7 +55,7 @@ struct Numbers {
   std::int64_t newton_schulz_steps = 0;
 };
 
-void add_plan_options(OptionReader& reader, PlanCommand& command, Numbers& numbers) {
+void add_plan_options(OptionReader& reader, PlanCommand& command, Numbers& numbers, OptimizerOptions& known) {
   reader.text("--model", fmt::format("Catalogue name: {}", fmt::join(transformer_names(), ", ")), "",
               [&command](const std::string& value) { command.model = value; });
   reader.integer("--seq-len", command.sequence_length, 1, "Tokens per sequence; by default the model's")
@@ -69,11 +70,10 @@ void add_plan_options(OptionReader& reader, PlanCommand& command, Numbers& numbe
               [&command](const std::string& value) { command.planner.policy = parse_policy(value); });
   reader.text("--profile", "Metrics file of a run of this model: what its matrices took on each rank", "",
               [&command](const std::string& value) { command.planner_profile = value; });
-  reader.text("--optimizer", "Of matrices: muon, adamw", "muon", [&command](const std::string& value) {
-    if (value != "muon" && value != "adamw")
-      throw InputError(fmt::format("--optimizer '{}': expected muon or adamw", value));
-    command.planner.optimizer.matrices_on_adamw = value == "adamw";
+  reader.text("--optimizer", "Of matrices: muon, shampoo, soap, adamw", "muon", [&command](const std::string& value) {
+    command.planner.optimizer.matrices = parse_matrix_optimizer(value);
   });
+  add_preconditioner_options(reader, command.planner.optimizer.preconditioner, known);
   reader.integer("--ns-steps", numbers.newton_schulz_steps, 1, "Newton-Schulz steps");
 }
 
@@ -93,6 +93,9 @@ void add_machine_options(OptionReader& reader, CLI::App& app, PlanCommand& comma
   reader.text("--reduce-dtype", "What gradients travel as: float32, bfloat16", "float32",
               [&command](const std::string& value) { command.reduce_dtype = parse_travel("--reduce-dtype", value); });
   app.add_flag("--recompute", command.recompute, "Run each block's forward again in backward, for less memory");
+  app.add_flag("--step-in-backward", command.step_in_backward,
+               "Each unit is stepped in backward: with one pass, memory of gradients for units in flight only "
+               "(matrix-fsdp; predicted times are those of a step afterwards)");
   app.add_flag("!--no-master-weights", command.master_weights,
                "Predict for weights, gradients and optimizer state that are kept and sent as bfloat16: half the bytes "
                "(this library's runtime keeps float32)");
@@ -146,7 +149,8 @@ PlanCommand parse_plan_command(int argc, char** argv) {
   app.footer(machine_file);
   app.set_version_flag("--version", fmt::format("MatrixFSDP {}\n{}", version(), io::hdf5_description()));
   OptionReader reader(app);
-  add_plan_options(reader, command, numbers);
+  OptimizerOptions known;
+  add_plan_options(reader, command, numbers, known);
   add_machine_options(reader, app, command);
   try {
     app.parse(argc, argv);
@@ -161,6 +165,8 @@ PlanCommand parse_plan_command(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     throw InputError(fmt::format("command line: {}; --help lists the options", error.what()));
   }
+  known.check(command.planner.optimizer.matrices);
+  validate(command.planner.optimizer.preconditioner);
   take(numbers, command);
   check(command);
   return command;

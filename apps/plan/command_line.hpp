@@ -25,6 +25,7 @@ struct PlanCommand {
   DType param_dtype = DType::float32;
   DType reduce_dtype = DType::float32;
   bool recompute = false;
+  bool step_in_backward = false;
   bool master_weights = true;
   bool json = false;
   std::string text_and_exit;  ///< not empty: print it and exit with 0

@@ -59,6 +59,7 @@ TransformerShape shape_of(const PlanCommand& command) {
 MemoryOptions memory_options(const PlanCommand& command) {
   MemoryOptions memory;
   memory.passes = command.passes;
+  memory.step_in_backward = command.step_in_backward;
   memory.policies.all = {command.param_dtype, command.reduce_dtype, 0};
   memory.optimizer = command.planner.optimizer;
   return memory;
@@ -78,6 +79,7 @@ void predict(const PlanCommand& command, PlanOutput& output) {
         fmt::format("--ranks {}: beyond {} ranks matrix-fsdp alone is predicted", command.ranks, most_ranks_of_peers));
   for (const StrategyKind kind : strategy_kinds()) {
     if (kind != StrategyKind::matrix_fsdp && command.ranks > most_ranks_of_peers) continue;
+    if (!supports(kind, command.planner.optimizer.matrices)) continue;
     const Plan plan = kind == StrategyKind::matrix_fsdp
                           ? output.plan
                           : make_strategy_plan(kind, output.model, command.ranks, command.planner);

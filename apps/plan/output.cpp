@@ -14,6 +14,7 @@ Json ranks_of(const PlanOutput& output) {
   for (const RankLoad& load : output.report.ranks) {
     Json rank{{"rank", load.rank},
               {"bytes", load.owned_bytes},
+              {"gradient_bytes", load.gradient_bytes},
               {"window_bytes", load.window_bytes},
               {"flops", load.flops},
               {"matrices", load.matrices}};

@@ -11,6 +11,7 @@
 #include <matrixfsdp/core/error.hpp>
 
 #include "apps/option_reader.hpp"
+#include "apps/train/matrix_options.hpp"
 #include "apps/train/model_options.hpp"
 #include "apps/train/options.hpp"
 #include "apps/train/unit_policies.hpp"
@@ -27,36 +28,14 @@ void add_data_options(OptionReader& reader, CLI::App& app, Options& options) {
   reader.real("--val-fraction", options.validation_fraction, 0.0, 0.9, "Share of --data held out when --val is absent");
 }
 
-void add_optimizer_options(OptionReader& reader, CLI::App& app, Options& options, std::string& coefficients,
-                           std::int64_t& newton_schulz_steps, double& weight_decay) {
-  MuonOptions& muon = options.optimizer.muon;
-  reader.choice("--optimizer", "Of matrices; tails are always on AdamW", "muon",
-                {{"muon", [&options] { options.optimizer.matrices = MatrixOptimizer::muon; }},
-                 {"adamw", [&options] { options.optimizer.matrices = MatrixOptimizer::adamw; }}});
-  reader.real("--lr", muon.learning_rate, 0, 1e3, "Base learning rate of Muon");
-  reader.real("--adamw-lr", options.optimizer.adamw.learning_rate, 0, 1e3, "Base learning rate of AdamW");
-  reader.real("--weight-decay", weight_decay, 0, 1e3, "Decoupled, of matrices and of tails with two dimensions");
-  reader.real("--momentum", muon.momentum, 0, 1, "Of Muon");
-  app.add_flag("!--no-nesterov", muon.nesterov, "Plain momentum");
-  reader.text("--scale-rule", "Scale of Muon's update: original, match-rms-adamw, spectral, none", "original",
-              [&muon](const std::string& value) { muon.scale = parse_scale_rule(value); });
-  reader.text(
-      "--ns-algorithm", "Newton-Schulz: auto, standard, gram, gram-no-restart", "auto",
-      [&muon](const std::string& value) { muon.newton_schulz.algorithm = parse_newton_schulz_algorithm(value); });
-  reader.text("--ns-coefficients", fmt::format("{}", fmt::join(quintic_sequence_names(), ", ")), "polar-express",
-              [&coefficients](const std::string& value) {
-                quintic_sequence(value);
-                coefficients = value;
-              });
-  reader.integer("--ns-steps", newton_schulz_steps, 1, "Newton-Schulz steps; by default those of the coefficients")
-      ->default_str("");
+void add_schedule_options(OptionReader& reader, Options& options) {
   reader.real("--grad-clip", options.gradient_clip, 0, 1e30, "Largest global gradient norm; 0: no clipping");
   reader.text("--lr-schedule", "constant, cosine, warmup-stable-decay", "cosine",
               [&options](const std::string& value) { options.schedule.kind = parse_schedule(value); });
   reader.integer("--warmup-steps", options.schedule.warmup_steps, 0, "Linear warm-up");
 }
 
-void add_overlap_options(OptionReader& reader, ShardedModelOptions& sharding) {
+void add_overlap_options(OptionReader& reader, CLI::App& app, ShardedModelOptions& sharding) {
   reader.integer("--prefetch", sharding.prefetch, 0, "Units unsharded ahead of the one that computes");
   reader.integer("--reduces-in-flight", sharding.reduces_in_flight, 0,
                  "Units whose gradients travel while the next ones are computed, each with a buffer; 0: wait for each");
@@ -66,6 +45,10 @@ void add_overlap_options(OptionReader& reader, ShardedModelOptions& sharding) {
                 "thread",
                 {{"thread", [&sharding] { sharding.progress_thread = true; }},
                  {"poll", [&sharding] { sharding.progress_thread = false; }}});
+  app.add_flag("--step-in-backward", sharding.step_in_backward,
+               "Step each unit as soon as its gradient has landed, beside the rest of backward: the same bits, less "
+               "waiting, and (with one pass per step) gradients of units in flight only. Of matrix-fsdp with "
+               "--grad-clip 0; a gradient that is not finite ends the run, because no step can be skipped any more");
 }
 
 void add_parallel_options(OptionReader& reader, Options& options, std::int64_t& threads, std::int64_t& shard_size) {
@@ -140,12 +123,23 @@ void add_precision_options(OptionReader& reader, CLI::App& app, Options& options
               "that of the whole model; RANKS: so many neighbouring ranks keep a copy together, and backward unshards "
               "among them",
               "yes", [&all](const std::string& value) { all.reshard_to = parse_reshard("--reshard", value); });
+  reader.text(
+      "--compute-dtype",
+      "What the products of weights, forward and backward, are computed with: float32, or bfloat16 on a CPU that "
+      "has instructions for it: operands are rounded, sums are float32; attention, norms, losses and the "
+      "optimizer's weights stay float32",
+      "float32",
+      [&options](const std::string& value) { options.compute_dtype = parse_wire("--compute-dtype", value); });
   app.add_option("--unit-policy", unit_policies, unit_policy_help())->allow_extra_args(false);
 }
 
 void add_following_options(OptionReader& reader, Options& options) {
   reader.text("--metrics", "File of metrics, one JSON line per step (mfsdp-report makes a page of it)", "",
               [&options](const std::string& value) { options.metrics = value; });
+  reader.integer("--health-every", options.health_every, 0,
+                 "Steps between measurements of every matrix, by its owner: norm, largest and smallest singular value "
+                 "(estimates) and non-finite values of gradient, weight and update, and the update's residual of "
+                 "orthogonality; a line of --metrics. 0: none");
   reader.text("--tensorboard", "Folder for an event file of TensorBoard, a new one for each part of a resumed run", "",
               [&options](const std::string& value) { options.tensorboard = value; });
   reader.choice("--progress-line",
@@ -207,20 +201,18 @@ CommandLine parse_command_line(int argc, char** argv) {
   app.set_version_flag("--version", version_text());
   OptionReader reader(app);
   ShapeOverrides given;
-  std::string coefficients = "polar-express";
-  std::int64_t newton_schulz_steps = 0;
   std::int64_t threads = 1;
   std::int64_t shard_size = 0;
   std::int64_t seed = 1;
-  double weight_decay = 0.01;
   std::vector<std::string> unit_policies;
   add_data_options(reader, app, options);
   add_model_options(reader, options.model, given);
   add_run_options(reader, app, options);
   add_following_options(reader, options);
-  add_optimizer_options(reader, app, options, coefficients, newton_schulz_steps, weight_decay);
+  MatrixOptions matrices(reader, options.optimizer);
+  add_schedule_options(reader, options);
   add_parallel_options(reader, options, threads, shard_size);
-  add_overlap_options(reader, options.sharding);
+  add_overlap_options(reader, app, options.sharding);
   add_precision_options(reader, app, options, unit_policies);
   reader.integer("--seed", seed, 0, "Of the initial weights, the order of the data, and samples");
 
@@ -245,13 +237,8 @@ CommandLine parse_command_line(int argc, char** argv) {
   options.threads = static_cast<int>(threads);
   options.sharding.shard_size = static_cast<int>(std::min<std::int64_t>(shard_size, std::numeric_limits<int>::max()));
   options.schedule.total_steps = options.steps;
-  MuonOptions& muon = options.optimizer.muon;
-  muon.weight_decay = options.optimizer.adamw.weight_decay = weight_decay;
-  muon.newton_schulz.coefficients = &quintic_sequence(coefficients);
-  muon.newton_schulz.steps =
-      newton_schulz_steps > 0 ? static_cast<int>(newton_schulz_steps) : muon.newton_schulz.coefficients->default_steps;
-  options.planner.optimizer = {muon.newton_schulz.algorithm, muon.newton_schulz.steps,
-                               options.optimizer.matrices == MatrixOptimizer::adamw};
+  matrices.resolve();
+  options.planner.optimizer = cost_of(options.optimizer);
   return result;
 }
 

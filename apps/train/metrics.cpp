@@ -38,7 +38,8 @@ StepMetrics combine(Communicator& communicator, const StepMetrics& mine, std::in
 
 nlohmann::json to_json(const ByteCounts& bytes) {
   nlohmann::json json;
-  for (const Purpose purpose : {Purpose::unshard, Purpose::reduce, Purpose::clip, Purpose::optimizer, Purpose::other}) {
+  for (const Purpose purpose :
+       {Purpose::unshard, Purpose::reduce, Purpose::clip, Purpose::optimizer, Purpose::health, Purpose::other}) {
     json[std::string(name_of(purpose))] = bytes[purpose];
   }
   return json;

@@ -22,7 +22,7 @@ struct StepMetrics {
   double forward = 0;    ///< seconds; the maximum over ranks, like the following
   double backward = 0;
   double clip = 0;
-  double optimizer = 0;
+  double optimizer = 0;  ///< with step in backward: of units' steps, which are part of backward too
   double total = 0;
   double checkpoint = 0;  ///< for which saves stopped training since the line before
   double tokens_per_second = 0;

@@ -4,11 +4,34 @@
 
 #include <matrixfsdp/baselines/strategy.hpp>
 #include <matrixfsdp/core/error.hpp>
+#include <matrixfsdp/linalg/bfloat16.hpp>
 
+#include "apps/train/matrix_options.hpp"
 #include "apps/train/unit_policies.hpp"
 
 namespace matrixfsdp::train {
 namespace {
+
+/// What this build, this processor and the Gram form do not have.
+void check_precision(const Options& options) {
+  if (options.compute_dtype == DType::bfloat16) linalg::require_bfloat16("--compute-dtype bfloat16");
+  const NewtonSchulzOptions& newton_schulz = options.optimizer.muon.newton_schulz;
+  if (newton_schulz.norm_floor > 0 && options.strategy == StrategyKind::fsdp2)
+    throw InputError("--muon-preset torch: expected another strategy than fsdp2, whose ranks divide by the norm");
+  if (newton_schulz.dtype != DType::bfloat16 || options.optimizer.matrices != MatrixOptimizer::muon) return;
+  linalg::require_bfloat16("--ns-dtype bfloat16");
+  if (newton_schulz.algorithm != NewtonSchulzAlgorithm::standard &&
+      newton_schulz.algorithm != NewtonSchulzAlgorithm::automatic) {
+    throw InputError(fmt::format(
+        "--ns-algorithm {}: expected standard or auto with --ns-dtype bfloat16, whose rounding the Gram form "
+        "amplifies",
+        name_of(newton_schulz.algorithm)));
+  }
+  if (options.strategy == StrategyKind::fsdp2) {
+    throw InputError(
+        "--ns-dtype bfloat16: expected another strategy than fsdp2, whose ranks multiply blocks of rows in float32");
+  }
+}
 
 /// What a strategy cannot do together with other options.
 void check_strategy(const Options& options, int world_size) {
@@ -18,7 +41,12 @@ void check_strategy(const Options& options, int world_size) {
     throw InputError(fmt::format("--shard-size {}: expected 0 with --strategy {}, only matrix-fsdp has shard groups",
                                  shard_size, name));
   }
+  require_supported(options.strategy, options.optimizer.matrices);
   matrixfsdp::check_strategy(options.strategy, world_size, transformer_model(options.shape), options.sharding);
+  if (options.health_every > 0 && has_row_shards(options.strategy) && world_size > 1) {
+    throw InputError(fmt::format("--health-every {}: expected a strategy whose ranks step whole matrices, not {}",
+                                 options.health_every, name));
+  }
   const bool rounds_otherwise =
       options.strategy == StrategyKind::fsdp2 && options.optimizer.matrices == MatrixOptimizer::muon && world_size > 1;
   if (options.verify && rounds_otherwise) {
@@ -56,6 +84,13 @@ void validate(const Options& options, int world_size) {
         fmt::format("--shard-size {}: expected 0, or one that divides the {} ranks", shard_size, world_size));
   }
   check_strategy(options, world_size);
+  if (options.sharding.step_in_backward && options.gradient_clip > 0) {
+    throw InputError(
+        fmt::format("--step-in-backward with --grad-clip {}: expected --grad-clip 0, clipping needs the norm of all "
+                    "gradients before the first step",
+                    options.gradient_clip));
+  }
+  check_precision(options);
   validate(options.schedule);
   if (options.schedule.warmup_steps > options.steps) {
     throw InputError(
@@ -64,6 +99,10 @@ void validate(const Options& options, int world_size) {
   if (!options.collective_profile.empty() && !options.automatic_collectives) {
     throw InputError(fmt::format("--collective-profile '{}': expected --collective auto, which alone reads it",
                                  options.collective_profile));
+  }
+  if (options.health_every > 0 && options.metrics.empty()) {
+    throw InputError(
+        fmt::format("--health-every {}: expected --metrics FILE.jsonl, where the figures go", options.health_every));
   }
   const bool profiled = options.planner.policy == Policy::profile;
   if (profiled && options.planner_profile.empty())
@@ -102,6 +141,7 @@ nlohmann::json to_json(const Options& options) {
       {"shard_size", options.sharding.shard_size},
       {"prefetch", options.sharding.prefetch},
       {"reduces_in_flight", options.sharding.reduces_in_flight},
+      {"step_in_backward", options.sharding.step_in_backward},
       {"progress", options.sharding.progress_thread ? "thread" : "poll"},
       {"backend", name_of(options.backend)},
       {"collective", options.automatic_collectives ? "auto" : name_of(options.sharding.collective)},
@@ -112,8 +152,9 @@ nlohmann::json to_json(const Options& options) {
       {"reshard_to", options.sharding.policies.all.reshard_to},
       {"reduce_dtype", name_of(options.sharding.policies.all.reduce_dtype)},
       {"unit_policies", to_json(options.sharding.policies)},
-      {"optimizer", options.optimizer.matrices == MatrixOptimizer::muon ? "muon" : "adamw"},
-      {"lr", muon.learning_rate},
+      {"optimizer", name_of(options.optimizer.matrices)},
+      {"preconditioner", preconditioner_json(options.optimizer)},
+      {"lr", matrix_learning_rate(options.optimizer)},
       {"adamw_lr", options.optimizer.adamw.learning_rate},
       {"weight_decay", muon.weight_decay},
       {"momentum", muon.momentum},
@@ -122,6 +163,8 @@ nlohmann::json to_json(const Options& options) {
       {"ns_algorithm", name_of(muon.newton_schulz.algorithm)},
       {"ns_coefficients", muon.newton_schulz.coefficients->name},
       {"ns_steps", muon.newton_schulz.steps},
+      {"ns_norm_floor", muon.newton_schulz.norm_floor},
+      {"ns_dtype", name_of(muon.newton_schulz.dtype)},
       {"grad_clip", options.gradient_clip},
       {"lr_schedule", name_of(options.schedule.kind)},
       {"warmup_steps", options.schedule.warmup_steps},
@@ -129,6 +172,8 @@ nlohmann::json to_json(const Options& options) {
       {"batch_size", options.batch_size},
       {"micro_batch", options.micro_batch},
       {"recompute", options.recompute},
+      {"health_every", options.health_every},
+      {"compute_dtype", name_of(options.compute_dtype)},
       {"threads", options.threads},
       {"seed", options.seed},
       {"data", options.data},

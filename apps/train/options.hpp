@@ -48,6 +48,7 @@ struct Options {
   std::int64_t micro_batch = 1;  ///< sequences per pass and rank
   std::int64_t steps = 200;
   bool recompute = false;
+  DType compute_dtype = DType::float32;  ///< of the products of weights
 
   std::string checkpoint_folder;
   std::int64_t checkpoint_every = 0;  ///< 0: at the end only
@@ -66,6 +67,7 @@ struct Options {
   std::string metrics;      ///< JSON lines; empty: none
   std::string tensorboard;  ///< folder of event files; empty: none
   ProgressLine progress_line = ProgressLine::automatic;
+  std::int64_t health_every = 0;  ///< steps between measurements of all matrices; 0: none
   bool verify = false;
   bool json = false;  ///< the summary as JSON on standard output
   int threads = 1;

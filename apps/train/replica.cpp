@@ -18,6 +18,7 @@ nn::TransformerOptions network_options(const Options& options) {
   result.micro_batch = options.micro_batch;
   result.sequence_length = options.sequence_length();
   result.recompute = options.recompute;
+  result.compute = options.compute_dtype;
   return result;
 }
 

@@ -115,6 +115,7 @@ class Run {
                                 {sharding.collective, sharding.reduce_collective});
     }
     memory.sum_group = options_.sharding.sum_group;
+    memory.step_in_backward = options_.sharding.step_in_backward;
     memory.topology = mpi::topology_of(communicator_);
     return memory;
   }
@@ -142,6 +143,9 @@ class Run {
     rates_.push_back(metrics.tokens_per_second);
     if (metrics_) metrics_->write(to_json(metrics));
     if (tensorboard_) tensorboard_->write(metrics.step, scalars_of(metrics));
+    if (metrics_ && !trainer_.health().is_null())
+      metrics_->write({{"step", metrics.step}, {"health", trainer_.health()}});
+    tell_failures(progress, metrics);
     if (speaks_) progress.step(metrics);
     const bool last = metrics.step == options_.steps;
     if (due(options_.evaluate_every, metrics.step) && !last) {
@@ -161,6 +165,15 @@ class Run {
   void write_validation(double loss) {
     if (metrics_) metrics_->write({{"step", trainer_.steps_done()}, {"validation_loss", loss}});
     if (tensorboard_) tensorboard_->write(trainer_.steps_done(), {{"loss/validation", loss}});
+  }
+
+  void tell_failures(Progress& progress, const StepMetrics& metrics) {
+    const std::vector<Failure>& failures = trainer_.failures();
+    if (!metrics.skipped && failures.empty()) return;
+    if (metrics_) metrics_->write({{"step", metrics.step}, {"failed", to_json(failures)}});
+    if (!speaks_) return;
+    progress.note(fmt::format("step {} {}: {}", metrics.step,
+                              metrics.skipped ? "was skipped" : "left parameters as they were", to_text(failures)));
   }
 
   /// The time that a batch system leaves may be short: no validation, no sample.
@@ -238,6 +251,9 @@ class Run {
     const OperationLabel label{"memory figures", "", "end"};
     const auto owned_bytes = all_gather_value(communicator_, Purpose::other, owned, label);
     summary_.owned_bytes = *std::max_element(owned_bytes.begin(), owned_bytes.end());
+    for (const std::int64_t bytes : all_gather_value(communicator_, Purpose::other, use.gradients, label)) {
+      summary_.gradient_bytes = std::max(summary_.gradient_bytes, bytes);
+    }
     const auto window_bytes = all_gather_value(communicator_, Purpose::other, window, label);
     summary_.window_bytes = *std::max_element(window_bytes.begin(), window_bytes.end());
     const auto resident = all_gather_value(communicator_, Purpose::other, replica.resident_bytes(), label);
@@ -249,6 +265,7 @@ class Run {
     }
     for (const RankLoad& load : plan_report_.ranks) {
       summary_.predicted_owned_bytes = std::max(summary_.predicted_owned_bytes, load.owned_bytes);
+      summary_.predicted_gradient_bytes = std::max(summary_.predicted_gradient_bytes, load.gradient_bytes);
       summary_.predicted_window_bytes = std::max(summary_.predicted_window_bytes, load.window_bytes);
     }
   }

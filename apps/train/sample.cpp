@@ -40,6 +40,7 @@ std::vector<std::int32_t> sample(ShardedModel& model, const TransformerShape& sh
   nn::TransformerOptions one;
   one.micro_batch = 1;
   one.sequence_length = length;
+  one.compute = options.compute;
   nn::Transformer<float> network(shape, one);
   Tensor<float> logits = make_tensor<float>("logits", shape.vocabulary);
   const CounterRandom random(options.seed, stream_of("sample") + static_cast<std::uint64_t>(options.step));

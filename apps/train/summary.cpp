@@ -45,8 +45,11 @@ std::string to_text(const Summary& s, const Options& options) {
   text += line("unigram entropy", fmt::format("{:.4f}: what a model reaches that ignores context", s.unigram_entropy));
   if (trained) {
     text += line("speed", fmt::format("{:.0f} tokens/s", s.tokens_per_second));
-    text += line("optimizer step", fmt::format("{} bytes sent for {} orthogonalized matrices per step",
-                                               s.bytes_per_step[Purpose::optimizer], s.matrices));
+    const MatrixOptimizer optimizer = options.optimizer.matrices;
+    const bool has_factors = optimizer == MatrixOptimizer::shampoo || optimizer == MatrixOptimizer::soap;
+    text += line("optimizer step",
+                 fmt::format("{} bytes sent for {} {} matrices per step", s.bytes_per_step[Purpose::optimizer],
+                             s.matrices, has_factors ? "preconditioned" : "orthogonalized"));
     text +=
         line("other traffic",
              fmt::format("per step: unshard {}, reduce {}, norm {}", bytes_text(s.bytes_per_step[Purpose::unshard]),
@@ -62,7 +65,8 @@ std::string to_text(const Summary& s, const Options& options) {
   text += line("", fmt::format("{} with unsharded units, buffers and {} of activations", bytes_text(s.peak_bytes),
                                bytes_text(s.activation_bytes)));
   if (s.verified)
-    text += line("verified", "every gradient and weight of every step equals a replicated copy's, bit for bit");
+    text += line("verified", fmt::format("every {} of every step equals a replicated copy's, bit for bit",
+                                         options.sharding.step_in_backward ? "weight" : "gradient and weight"));
   if (s.spare_ranks > 0) {
     text +=
         line("spare ranks", fmt::format("{} own no matrix: the model has fewer matrices than ranks", s.spare_ranks));
@@ -77,7 +81,7 @@ std::string to_text(const Summary& s, const Options& options) {
   if (!s.sample.empty()) text += "\n  a sample, after \"..." + s.prompt + "\":\n\n" + quoted(s.sample);
   text += "\n  what to try next\n";
   text += fmt::format("    --steps {:<12} train on from the checkpoint\n", 2 * options.steps);
-  text += "    --optimizer adamw   the same run without Muon\n";
+  text += "    --optimizer adamw   the same run without an optimizer of matrices\n";
   text += "    --strategy ddp      everything on every rank: the same losses, bit for bit\n";
   text += "    --verify            check that, gradient by gradient and weight by weight\n";
   text += "    --data FILE         your own text\n";
@@ -102,10 +106,12 @@ nlohmann::json to_json(const Summary& s) {
       {"spare_ranks", s.spare_ranks},
       {"backend", s.backend},
       {"owned_bytes", s.owned_bytes},
+      {"gradient_bytes", s.gradient_bytes},
       {"peak_bytes", s.peak_bytes},
       {"activation_bytes", s.activation_bytes},
       {"window_bytes", s.window_bytes},
       {"predicted_owned_bytes", s.predicted_owned_bytes},
+      {"predicted_gradient_bytes", s.predicted_gradient_bytes},
       {"predicted_window_bytes", s.predicted_window_bytes},
       {"replicated_bytes", s.replicated_bytes},
       {"verified", s.verified},

@@ -23,11 +23,13 @@ struct Summary {
   std::int64_t matrices = 0;  ///< orthogonalized per step
   int world_size = 1;
   int shard_size = 1;
-  std::int64_t owned_bytes = 0;  ///< largest rank: weights, gradients, optimizer state
-  std::int64_t peak_bytes = 0;   ///< largest rank: everything resident
+  std::int64_t owned_bytes = 0;     ///< largest rank: weights, gradients, optimizer state
+  std::int64_t gradient_bytes = 0;  ///< largest rank: of these, gradients
+  std::int64_t peak_bytes = 0;      ///< largest rank: everything resident
   std::int64_t activation_bytes = 0;
   std::int64_t window_bytes = 0;           ///< largest rank: unsharded units, gradient buffers, staging, running sums
   std::int64_t predicted_owned_bytes = 0;  ///< the plan's figures for the same
+  std::int64_t predicted_gradient_bytes = 0;
   std::int64_t predicted_window_bytes = 0;
   std::int64_t replicated_bytes = 0;  ///< weights, gradients and state on every rank without sharding
   int spare_ranks = 0;

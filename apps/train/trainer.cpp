@@ -43,9 +43,11 @@ Trainer::Trainer(Communicator& communicator, const Options& options, const Data&
     Options replicated = options_;
     replicated.strategy = StrategyKind::ddp;
     replicated.sharding.shard_size = 0;
+    replicated.sharding.step_in_backward = false;
     std::vector<UnitCollectives> choices;
     reference_ = make_replica(*reference_communicator_, replicated, choices);
   }
+  if (options.health_every > 0) probe_.emplace(replica_->optimizer->views());
   reported_ = communicator_.bytes();
 }
 
@@ -86,11 +88,12 @@ StepMetrics Trainer::step() {
   const auto start = Clock::now();
   std::vector<double> losses;
   PassTimes times;
+  StepInput input = begin_update();
   run_passes(*replica_, losses, times);
   metrics.forward = times.forward;
   metrics.backward = times.backward;
 
-  auto phase = Clock::now();
+  const auto phase = Clock::now();
   const std::int64_t tokens = options_.batch_size * options_.sequence_length();
   metrics.loss = fold_losses(communicator_, losses, options_.sharding.sum_group) / static_cast<double>(tokens);
   const GradientNorm norm = gradient_norm(replica_->model, failures_);
@@ -98,45 +101,85 @@ StepMetrics Trainer::step() {
   metrics.skipped = !norm.finite || !std::isfinite(metrics.loss);
   metrics.clip = seconds_since(phase);
 
-  StepInput input;
   input.gradient_scale = clip_scale(norm.norm, options_.gradient_clip);
-  input.schedule = options_.schedule.factor(step_);
-  metrics.learning_rate =
-      input.schedule * (options_.optimizer.matrices == MatrixOptimizer::muon ? options_.optimizer.muon.learning_rate
-                                                                             : options_.optimizer.adamw.learning_rate);
-  if (!metrics.skipped && hooks_.before_update) hooks_.before_update();
-  phase = Clock::now();
+  metrics.learning_rate = input.schedule * matrix_learning_rate(options_.optimizer);
   failures_ = 0;
-  if (!metrics.skipped) {
-    input.step = ++taken_;
-    const StepResult result = replica_->strategy.step(input);
-    metrics.matrices = result.matrices_orthogonalized;
-    metrics.failed = failures_ = static_cast<std::int64_t>(result.failed.size());
-    optimizer_times_.add(result);
+  std::vector<std::string> failed;
+  if (metrics.skipped) {
+    end_without_step(metrics);
+  } else {
+    failed = update(input, metrics);
   }
-  metrics.optimizer = seconds_since(phase);
   metrics.total = seconds_since(start);
+  if (input.observer != nullptr && !metrics.skipped) health_ = gather_health(replica_->model, *probe_);
+  if (reference_) verify(input, metrics.skipped);
 
-  if (reference_) {
-    std::vector<double> reference_losses;
-    PassTimes reference_times;
-    run_passes(*reference_, reference_losses, reference_times);
-    verify_gradients(*replica_, *reference_, step_);
-    if (!metrics.skipped) {
-      reference_->strategy.step(input);
-      verify_weights(*replica_, *reference_, step_);
-    }
-  }
-
-  metrics.peak_bytes = replica_->resident_bytes();
+  metrics.peak_bytes = replica_->resident_bytes() + (probe_ ? probe_->bytes() : 0);
   metrics.bytes = communicator_.bytes();
   for (std::size_t p = 0; p < purpose_count; ++p)
     metrics.bytes.sent[p] -= reported_.sent[p];
   reported_ = communicator_.bytes();
   if (hooks_.before_exchange) hooks_.before_exchange(metrics);
   const StepMetrics combined = combine(communicator_, metrics, tokens);
+  if (!combined.skipped && combined.failed > 0) report_failures(failed);
   check_matrices(combined);
   return combined;
+}
+
+StepInput Trainer::begin_update() {
+  StepInput input;
+  input.schedule = options_.schedule.factor(step_);
+  input.step = taken_ + 1;
+  health_ = {};
+  failures_of_step_.clear();
+  if (probe_ && step_ % options_.health_every == 0) {
+    probe_->begin_step();
+    input.observer = &*probe_;
+  }
+  if (options_.sharding.step_in_backward) replica_->strategy.step_in_backward(input, hooks_.before_update);
+  return input;
+}
+
+std::vector<std::string> Trainer::update(const StepInput& input, StepMetrics& metrics) {
+  if (!options_.sharding.step_in_backward && hooks_.before_update) hooks_.before_update();
+  const auto start = Clock::now();
+  ++taken_;
+  const StepResult result = replica_->strategy.step(input);
+  metrics.matrices = result.matrices_orthogonalized;
+  metrics.failed = failures_ = static_cast<std::int64_t>(result.failed.size());
+  optimizer_times_.add(result);
+  metrics.optimizer = replica_->strategy.unit_step_seconds() + seconds_since(start);
+  return result.failed;
+}
+
+void Trainer::verify(StepInput input, bool skipped) {
+  std::vector<double> losses;
+  PassTimes times;
+  run_passes(*reference_, losses, times);
+  if (!options_.sharding.step_in_backward) verify_gradients(*replica_, *reference_, step_);
+  if (skipped) return;
+  input.observer = nullptr;
+  reference_->strategy.step(input);
+  verify_weights(*replica_, *reference_, step_);
+}
+
+void Trainer::report_failures(const std::optional<std::vector<std::string>>& failed) {
+  std::vector<NonFinite> mine;
+  if (options_.sharding.step_in_backward) {
+    mine = replica_->strategy.unit_failures();
+  } else if (!failed || !failed->empty()) {
+    mine = non_finite_values(*replica_->optimizer, std::nullopt, failed.value_or(std::vector<std::string>()));
+  }
+  failures_of_step_ = gather_failures(replica_->model, mine);
+}
+
+void Trainer::end_without_step(const StepMetrics& metrics) {
+  report_failures(std::nullopt);
+  if (!options_.sharding.step_in_backward) return;
+  throw InputError(
+      fmt::format("--step-in-backward: step {} has a loss of {} and a gradient norm of {}: {}; expected finite ones, "
+                  "because units that have been stepped do not go back (without the option the step is skipped)",
+                  step_, metrics.loss, metrics.gradient_norm, to_text(failures_of_step_)));
 }
 
 OptimizerProfile Trainer::measured_optimizer() {
@@ -144,17 +187,17 @@ OptimizerProfile Trainer::measured_optimizer() {
 }
 
 void Trainer::check_matrices(const StepMetrics& metrics) const {
-  if (metrics.skipped || metrics.failed > 0 || options_.optimizer.matrices != MatrixOptimizer::muon) return;
+  if (metrics.skipped || metrics.failed > 0 || options_.optimizer.matrices == MatrixOptimizer::adamw) return;
   const std::int64_t expected = replica_->strategy.orthogonalizations();
   if (metrics.matrices != expected) {
-    throw ContractError(
-        fmt::format("step {}: {} matrices were orthogonalized, expected {}", metrics.step, metrics.matrices, expected));
+    throw ContractError(fmt::format("step {}: {} matrices were stepped by their optimizer, expected {}", metrics.step,
+                                    metrics.matrices, expected));
   }
 }
 
 std::vector<std::int32_t> Trainer::sample(std::vector<std::int32_t> prompt, std::int64_t count) {
   return train::sample(replica_->model, options_.shape, std::move(prompt),
-                       {count, options_.temperature, options_.seed, step_});
+                       {count, options_.temperature, options_.seed, step_, options_.compute_dtype});
 }
 
 double Trainer::evaluate() {

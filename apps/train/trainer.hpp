@@ -12,6 +12,7 @@
 
 #include "apps/train/collective_profile.hpp"
 #include "apps/train/data.hpp"
+#include "apps/train/health.hpp"
 #include "apps/train/metrics.hpp"
 #include "apps/train/optimizer_profile.hpp"
 #include "apps/train/options.hpp"
@@ -33,7 +34,9 @@ class Trainer {
   Trainer(Communicator& communicator, const Options& options, const Data& data);
 
   /// One optimizer step; figures are the job's. A step whose gradient or loss is not finite is skipped on all ranks
-  /// alike. Throws ContractError when the number of orthogonalized matrices is not the model's.
+  /// alike, but with step_in_backward ends the run: InputError that names
+  /// what is not finite, with its rank. Throws ContractError when the number of orthogonalized matrices is not the
+  /// model's.
   StepMetrics step();
 
   /// Mean loss over Options::evaluation_batches fixed batches of the validation data: the same bits at any W.
@@ -44,6 +47,12 @@ class Trainer {
 
   /// Collective. What the matrices' steps took on each rank, since the start; no measurements where there were none.
   OptimizerProfile measured_optimizer();
+
+  /// Of the last step, on rank 0: see gather_health; null unless Options::health_every asked for it, and where the step
+  /// was skipped.
+  [[nodiscard]] const nlohmann::json& health() const { return health_; }
+  /// Of the last step, on every rank: what made it fail; empty where nothing did.
+  [[nodiscard]] const std::vector<Failure>& failures() const { return failures_of_step_; }
 
   [[nodiscard]] std::int64_t steps_done() const { return step_; }
   [[nodiscard]] std::int64_t steps_taken() const { return taken_; }
@@ -69,6 +78,14 @@ class Trainer {
                                         std::vector<UnitCollectives>& choices) const;
   void run_passes(Replica& replica, std::vector<double>& losses, PassTimes& times);
   void check_matrices(const StepMetrics& metrics) const;
+  StepInput begin_update();
+  /// The optimizer's step; the parameters of this rank that it left as they were.
+  std::vector<std::string> update(const StepInput& input, StepMetrics& metrics);
+  /// The step of the replicated copy, and the comparison.
+  void verify(StepInput input, bool skipped);
+  void end_without_step(const StepMetrics& metrics);
+  /// Collective. `failed`: parameters of this rank; none: the step was skipped, whatever holds such values made it so.
+  void report_failures(const std::optional<std::vector<std::string>>& failed);
 
   Communicator& communicator_;
   Options options_;
@@ -79,6 +96,9 @@ class Trainer {
   OptimizerTimes optimizer_times_;
   std::unique_ptr<Communicator> reference_communicator_;  // of --verify
   std::unique_ptr<Replica> reference_;
+  std::optional<HealthProbe> probe_;  // with Options::health_every
+  nlohmann::json health_;
+  std::vector<Failure> failures_of_step_;
   StepHooks hooks_;
   std::int64_t step_ = 0;      // steps done, skipped ones included
   std::int64_t taken_ = 0;     // steps that changed weights: AdamW's t

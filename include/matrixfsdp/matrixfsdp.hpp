@@ -1,5 +1,6 @@
 #pragma once
 
+/// @file
 /// Everything that a training program needs: specification and plan, the sharded model, optimizers, the transformer,
 /// checkpoints and data. Include single headers instead where compile time matters.
 #include <matrixfsdp/baselines/strategy.hpp>
@@ -16,3 +17,23 @@
 #include <matrixfsdp/plan/planner.hpp>
 #include <matrixfsdp/plan/report.hpp>
 #include <matrixfsdp/plan/transformer.hpp>
+
+/// @namespace matrixfsdp
+/// Models, plans, tensors, optimizers, communication, and the sharded model. A folder of headers is a module, lowest
+/// first: core, plan, tensor, linalg, orthogonalize, parameter, optim, comm, fsdp, baselines; nn, schema, checkpoint and
+/// dataset have namespaces of their own. A module includes none above it.
+
+/// @namespace matrixfsdp::linalg
+/// Products of matrices: the seam over BLAS.
+
+/// @namespace matrixfsdp::mpi
+/// Communicators from MPI's, and back to it.
+
+/// @namespace matrixfsdp::nccl
+/// Segments over NCCL.
+
+/// @namespace matrixfsdp::nn
+/// Layers and losses of transformers, forward and backward, float and double.
+
+/// @namespace matrixfsdp::io
+/// What is on disk: checkpoints, data, profiles.

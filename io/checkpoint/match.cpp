@@ -33,6 +33,20 @@ std::set<std::pair<std::string, std::string>> ties_of(const ModelSpec& model) {
   return ties;
 }
 
+/// A state must be kept by the same optimizer, with the same extents: those of Shampoo's blocks are an option's.
+void match_kind(const StoredSegment& stored, const LocalTensor& tensor) {
+  if (stored.optimizer != tensor.optimizer) {
+    throw InputError(fmt::format("{} of '{}': is that of {} in the checkpoint; expected that of {}", tensor.what,
+                                 tensor.spec->name, stored.optimizer, tensor.optimizer));
+  }
+  const Shape& theirs = stored.whole_shape(tensor.spec->shape);
+  const Shape& ours = tensor.shape ? *tensor.shape : tensor.spec->shape;
+  if (theirs != ours) {
+    throw InputError(fmt::format("{} of '{}': shape {} in the checkpoint; expected {}, with this run's options",
+                                 tensor.what, tensor.spec->name, to_string(theirs), to_string(ours)));
+  }
+}
+
 std::string shown(const std::set<std::string_view>& states) {
   return states.empty() ? std::string("none") : fmt::format("{}", fmt::join(states, ", "));
 }
@@ -99,6 +113,9 @@ void match_state(const StoredTensors& stored, const std::vector<LocalTensor>& te
           fmt::format("optimizer state of '{}': the checkpoint has {}; expected {}, for this run's optimizer", name,
                       shown(theirs[name]), shown(states)));
     }
+  }
+  for (const LocalTensor& tensor : tensors) {
+    if (tensor.what != weight_name) match_kind(*stored.at({tensor.spec->name, tensor.what}).front(), tensor);
   }
 }
 

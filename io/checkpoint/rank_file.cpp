@@ -22,11 +22,12 @@ class RankFile {
 
   void write(const LocalTensor& tensor, std::span<const float> values) {
     const ParameterSpec& spec = *tensor.spec;
-    const TensorInfo info{DType::float32, spec.shape, tensor.elements, tensor.optimizer};
+    const TensorInfo info{DType::float32, tensor.shape ? *tensor.shape : spec.shape, tensor.elements, tensor.optimizer};
     const std::string dataset = dataset_path(spec.name, tensor.what, tensor.segment);
     const std::uint64_t checksum = writer_.write(dataset, info, std::as_bytes(values));
     part_.segments.push_back({spec.name, tensor.what, name_, dataset, tensor.elements, info.dtype,
-                              static_cast<std::int64_t>(values.size_bytes()), checksum, tensor.optimizer});
+                              static_cast<std::int64_t>(values.size_bytes()), checksum, tensor.optimizer,
+                              tensor.shape});
   }
 
   ManifestPart finish() {

@@ -40,7 +40,7 @@ std::map<std::string_view, const ParameterSpec*> parameters_of(const ModelSpec& 
 
 void read_segment(const TensorFileReader& reader, const StoredSegment& segment, const Shape& shape,
                   const TensorFileReader::Sink& sink) {
-  check_attributes(segment, shape, reader.info(segment.dataset));
+  check_attributes(segment, segment.whole_shape(shape), reader.info(segment.dataset));
   const std::uint64_t checksum = reader.read(segment.dataset, sink);
   if (checksum != segment.checksum) {
     throw IoError(fmt::format("'{}', dataset '{}': checksum {}; the manifest says {}", segment.file, segment.dataset,
@@ -59,6 +59,10 @@ CheckpointReader::CheckpointReader(std::string step_folder)
 
 DType CheckpointReader::dtype(const std::string& parameter, const std::string& what) const {
   return tensors_.at({parameter, what}).front()->dtype;
+}
+
+const Shape& CheckpointReader::shape(const std::string& parameter, const std::string& what) const {
+  return tensors_.at({parameter, what}).front()->whole_shape(parameters_.at(parameter)->shape);
 }
 
 std::int64_t CheckpointReader::elements(const std::string& parameter) const {

@@ -58,15 +58,19 @@ class Writing {
     }
   }
 
-  static std::size_t bytes_of(const ParameterSpec& parameter, DType dtype) {
-    return static_cast<std::size_t>(element_count(parameter.shape)) * size_of(dtype);
+  static const Shape& shape_of(const ParameterSpec& parameter, const TensorKind& kind) {
+    return kind.shape ? *kind.shape : parameter.shape;
+  }
+
+  static std::size_t bytes_of(const ParameterSpec& parameter, const TensorKind& kind) {
+    return static_cast<std::size_t>(element_count(shape_of(parameter, kind))) * size_of(kind.dtype);
   }
 
   std::size_t largest_tensor() const {
     std::size_t most = 0;
     for_each_parameter([&](std::size_t, std::size_t, const ParameterSpec& parameter) {
       for (const TensorKind& kind : source_.kinds(parameter))
-        most = std::max(most, bytes_of(parameter, kind.dtype));
+        most = std::max(most, bytes_of(parameter, kind));
     });
     return most;
   }
@@ -93,9 +97,11 @@ class Writing {
     segments_.clear();
   }
 
-  void write_tensor(const ParameterSpec& parameter, const TensorKind& kind, const std::vector<Piece>& pieces, int first,
+  void write_tensor(const ParameterSpec& parameter, const TensorKind& kind, std::vector<Piece> pieces, int first,
                     int end) {
-    const std::span<std::byte> values(values_.data(), bytes_of(parameter, kind.dtype));
+    // A state with extents of its own goes whole with the first element.
+    if (kind.shape) pieces = {{{0, element_count(*kind.shape)}, pieces.front().rank}};
+    const std::span<std::byte> values(values_.data(), bytes_of(parameter, kind));
     source_.read(parameter, kind, values);
     for (std::size_t k = 0; k < pieces.size(); ++k) {
       if (pieces[k].rank < first || pieces[k].rank >= end) continue;
@@ -113,10 +119,10 @@ class Writing {
     const auto bytes = static_cast<std::size_t>(piece.elements.size()) * width;
     const std::string dataset = dataset_path(parameter.name, kind.what, index);
     const std::uint64_t checksum =
-        writer->write(dataset, {kind.dtype, parameter.shape, piece.elements, kind.optimizer},
+        writer->write(dataset, {kind.dtype, shape_of(parameter, kind), piece.elements, kind.optimizer},
                       values.subspan(static_cast<std::size_t>(piece.elements.begin) * width, bytes));
     segments_.push_back({parameter.name, kind.what, file, dataset, piece.elements, kind.dtype,
-                         static_cast<std::int64_t>(bytes), checksum, kind.optimizer});
+                         static_cast<std::int64_t>(bytes), checksum, kind.optimizer, kind.shape});
   }
 
   std::string folder_;

@@ -77,6 +77,16 @@ std::string Fields::text(const char* key) {
   return get(key, &Json::is_string, "text").get<std::string>();
 }
 
+std::vector<std::int64_t> Fields::integers(const char* key) {
+  std::vector<std::int64_t> values;
+  each(key, [&](const Json& element, const std::string& path) {
+    Json wrapped;
+    wrapped[path] = element;
+    values.push_back(Fields(wrapped, source_, "").integer(path.c_str(), 0));
+  });
+  return values;
+}
+
 std::uint64_t Fields::checksum(const char* key) {
   const std::string digits = text(key);
   const auto value = parse_checksum(digits);

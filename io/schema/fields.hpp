@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -39,6 +40,7 @@ class Fields {
       refuse(key, error);
     }
   }
+  std::vector<std::int64_t> integers(const char* key);  ///< an array, each 0 or more
   const Json& object(const char* key);
   /// Calls visit(element, path) for each element of an array.
   template <class Visit>
@@ -47,6 +49,8 @@ class Fields {
     for (std::size_t i = 0; i < array.size(); ++i)
       visit(array[i], path_of(key) + "[" + std::to_string(i) + "]");
   }
+  /// Whether an optional field is there.
+  [[nodiscard]] bool has(const char* key) const { return object_.contains(key); }
   /// True, and the field is done, where it is null.
   bool is_null(const char* key);
 

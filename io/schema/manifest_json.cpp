@@ -51,16 +51,18 @@ Json to_json(const std::vector<StoredFile>& files) {
 Json to_json(const std::vector<StoredSegment>& segments) {
   Json array = Json::array();
   for (const StoredSegment& segment : segments) {
-    array.push_back({{"parameter", segment.parameter},
-                     {"what", segment.what},
-                     {"file", segment.file},
-                     {"dataset", segment.dataset},
-                     {"begin", segment.elements.begin},
-                     {"end", segment.elements.end},
-                     {"dtype", std::string(name_of(segment.dtype))},
-                     {"optimizer", segment.optimizer.empty() ? Json() : Json(segment.optimizer)},
-                     {"bytes", segment.bytes},
-                     {"checksum", checksum_text(segment.checksum)}});
+    Json& written = array.emplace_back();
+    written = Json{{"parameter", segment.parameter},
+                   {"what", segment.what},
+                   {"file", segment.file},
+                   {"dataset", segment.dataset},
+                   {"begin", segment.elements.begin},
+                   {"end", segment.elements.end},
+                   {"dtype", std::string(name_of(segment.dtype))},
+                   {"optimizer", segment.optimizer.empty() ? Json() : Json(segment.optimizer)},
+                   {"bytes", segment.bytes},
+                   {"checksum", checksum_text(segment.checksum)}};
+    if (segment.shape) written["shape"] = *segment.shape;
   }
   return array;
 }
@@ -90,6 +92,7 @@ std::vector<StoredSegment> read_segments(Fields& fields) {
     if (!segment.is_null("optimizer")) stored.optimizer = segment.text("optimizer");
     stored.bytes = segment.integer("bytes", 0);
     stored.checksum = segment.checksum("checksum");
+    if (segment.has("shape")) stored.shape = segment.integers("shape");
     segment.finish();
     segments.push_back(std::move(stored));
   });

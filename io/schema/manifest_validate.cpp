@@ -72,11 +72,19 @@ class Validation {
     }
   }
 
+  [[nodiscard]] std::int64_t count_of(const StoredSegment& segment, const ParameterSpec& parameter) const {
+    try {
+      return element_count(segment.whole_shape(parameter.shape));
+    } catch (const ContractError& error) {
+      fail("{} of '{}': {}", segment.what, segment.parameter, error.what());
+    }
+  }
+
   void check_segment(const StoredSegment& segment) {
     const auto found = parameters_.find(segment.parameter);
     if (found == parameters_.end()) fail("segment of '{}': the model has no such parameter", segment.parameter);
     const ParameterSpec& parameter = *found->second;
-    const std::int64_t count = element_count(parameter.shape);
+    const std::int64_t count = count_of(segment, parameter);
     const Interval elements = segment.elements;
     if (elements.begin < 0 || elements.end < elements.begin || elements.end > count) {
       fail("{} of '{}': elements [{}, {}); expected an interval of its {}", segment.what, segment.parameter,
@@ -101,6 +109,10 @@ class Validation {
       fail("{} of '{}': optimizer '{}'; expected the name of one for a state, and none for a weight", segment.what,
            segment.parameter, segment.optimizer);
     }
+    if (segment.what == weight_name && segment.shape) {
+      fail("weight of '{}': shape {}; expected none, it is the parameter's", segment.parameter,
+           to_string(*segment.shape));
+    }
     if (segment.what != weight_name && parameter.frozen) {
       fail("{} of '{}': the parameter is frozen; expected no optimizer state", segment.what, segment.parameter);
     }
@@ -124,7 +136,7 @@ class Validation {
         }
         next = elements.end;
       }
-      const std::int64_t count = element_count(parameters_.at(name)->shape);
+      const std::int64_t count = count_of(*segments.front(), *parameters_.at(name));
       if (next != count) fail("{} of '{}': elements [{}, {}) are missing", what, name, next, count);
       if (count == 0 && segments.size() != 1)
         fail("{} of '{}': {} segments of no elements", what, name, segments.size());
@@ -141,6 +153,10 @@ class Validation {
           dataset_path(segment.parameter, segment.what, segments.size() == 1 ? -1 : static_cast<std::int64_t>(k));
       if (segment.dataset != expected) {
         fail("{} of '{}': dataset '{}'; expected '{}'", segment.what, segment.parameter, segment.dataset, expected);
+      }
+      if (segment.shape && segments.size() != 1) {
+        fail("{} of '{}': {} segments; expected one of a state with extents of its own", segment.what,
+             segment.parameter, segments.size());
       }
       if (segment.dtype != first.dtype || segment.optimizer != first.optimizer) {
         fail("{} of '{}': segments of {} of '{}' and {} of '{}'; expected them alike", segment.what, segment.parameter,

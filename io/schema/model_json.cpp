@@ -22,16 +22,6 @@ Json to_json(const ParameterSpec& parameter) {
           {"initialization", to_json(parameter.initialization)}};
 }
 
-std::vector<std::int64_t> integers(Fields& fields, const char* key) {
-  std::vector<std::int64_t> values;
-  fields.each(key, [&](const Json& element, const std::string& at) {
-    Json wrapped;
-    wrapped[at] = element;
-    values.push_back(Fields(wrapped, fields.source(), "").integer(at.c_str(), 0));
-  });
-  return values;
-}
-
 Blocks read_blocks(const Json& value, const std::string& source, const std::string& path) {
   Fields fields(value, source, path);
   Blocks blocks;
@@ -40,7 +30,7 @@ Blocks read_blocks(const Json& value, const std::string& source, const std::stri
     if (!element.is_string()) fields.fail(at, "not text", "text");
     blocks.names.push_back(element.get<std::string>());
   });
-  blocks.sizes = integers(fields, "sizes");
+  blocks.sizes = fields.integers("sizes");
   fields.finish();
   return blocks;
 }
@@ -58,7 +48,7 @@ ParameterSpec read_parameter(const Json& value, const std::string& source, const
   Fields fields(value, source, path);
   ParameterSpec parameter;
   parameter.name = fields.text("name");
-  parameter.shape = integers(fields, "shape");
+  parameter.shape = fields.integers("shape");
   if (!fields.is_null("kind")) parameter.kind = fields.choice("kind", parse_parameter_kind);
   parameter.embedding = fields.boolean("embedding");
   parameter.frozen = fields.boolean("frozen");

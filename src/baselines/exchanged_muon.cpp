@@ -38,7 +38,11 @@ class ExchangedMuon final : public RowMuon {
  public:
   ExchangedMuon(ShardedModel& model, std::vector<ParameterView> views, const MuonOptions& options)
       : RowMuon(model, std::move(views), options), rank_(communicator().rank()), ranks_(communicator().size()) {
-    const OptimizerCost cost{options.newton_schulz.algorithm, options.newton_schulz.steps, false};
+    const OptimizerCost cost{options.newton_schulz.algorithm,
+                             options.newton_schulz.steps,
+                             MatrixOptimizer::muon,
+                             {},
+                             options.newton_schulz.dtype};
     for (const auto& round : orthogonalizing_rounds(model.spec(), ranks_, cost))
       add_round(round);
     std::array<std::int64_t, rounds_in_flight> rows{};

@@ -158,8 +158,7 @@ void RowMuon::reserve(const RowMatrix& matrix) {
   const NewtonSchulzOptions& newton_schulz = options_.newton_schulz;
   for (const std::vector<MatrixPart>& parts : matrix.parts) {
     for (const MatrixPart& part : parts) {
-      workspace_.reserve(part.rows, part.cols,
-                         resolve(newton_schulz.algorithm, part.rows, part.cols, newton_schulz.steps));
+      workspace_.reserve(part.rows, part.cols, newton_schulz);
     }
   }
 }

@@ -1,3 +1,6 @@
+#include <chrono>
+#include <optional>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -21,8 +24,9 @@ void check_collectives(StrategyKind kind, const ShardedModelOptions& sharding) {
   }
 }
 
-ShardedModelOptions sharding_of(StrategyKind kind, int ranks, const ModelSpec& model,
-                                const ShardedModelOptions& given) {
+ShardedModelOptions sharding_of(StrategyKind kind, int ranks, const ModelSpec& model, const ShardedModelOptions& given,
+                                MatrixOptimizer matrices) {
+  require_supported(kind, matrices);
   check_strategy(kind, ranks, model, given);
   ShardedModelOptions sharding = given;
   sharding.resident_weights = kind == StrategyKind::zero1_owner;
@@ -45,7 +49,8 @@ std::unique_ptr<Optimizer> optimizer_of(StrategyKind kind, ShardedModel& model, 
   if (options.optimizer.matrices == MatrixOptimizer::adamw) return make_optimizer(model.trainable(), options.optimizer);
   const CollectiveAlgorithm algorithm = options.sharding.collective;
   return make_optimizer(
-      model.trainable(), options.optimizer, [&](std::vector<ParameterView> views, const MuonOptions& muon) {
+      model.trainable(), options.optimizer, [&](std::vector<ParameterView> views, const RoutingOptions& routing) {
+        const MuonOptions& muon = routing.muon;
         if (kind == StrategyKind::fsdp2) return baselines::make_sharded_muon(model, std::move(views), muon, algorithm);
         if (kind == StrategyKind::fsdp2_gather)
           return baselines::make_gathered_muon(model, std::move(views), muon, algorithm, options.matrices_ahead);
@@ -62,6 +67,11 @@ void check_strategy(StrategyKind kind, int world_size, const ModelSpec& model, c
                                  sharding.shard_size, name_of(kind)));
   }
   check_collectives(kind, sharding);
+  if (sharding.step_in_backward && kind != StrategyKind::matrix_fsdp) {
+    throw InputError(fmt::format(
+        "step in backward with strategy {}: expected matrix-fsdp, whose owners alone step without communication",
+        name_of(kind)));
+  }
   if (kind == StrategyKind::matrix_fsdp || kind == StrategyKind::ddp) return;
   const std::vector<UnitPolicy> policies = resolve(sharding.policies, model, world_size);
   for (std::size_t u = 0; u < policies.size(); ++u) {
@@ -82,16 +92,57 @@ struct Strategy::Implementation {
   Implementation(StrategyKind strategy, Communicator& communicator, ModelSpec spec, Plan plan,
                  const StrategyOptions& options)
       : kind(strategy),
-        muon(options.optimizer.matrices == MatrixOptimizer::muon),
+        cost(cost_of(options.optimizer)),
         model(communicator, spec, checked(strategy, std::move(plan)),
-              sharding_of(strategy, communicator.size(), spec, options.sharding)),
-        optimizer(optimizer_of(strategy, model, options)) {}
+              sharding_of(strategy, communicator.size(), spec, options.sharding, options.optimizer.matrices)),
+        optimizer(optimizer_of(strategy, model, options)),
+        in_backward(options.sharding.step_in_backward) {
+    if (in_backward) model.set_unit_step([this](std::size_t unit) { step_unit(unit); });
+  }
+
+  void step_unit(std::size_t unit);
+  StepResult finish_unit_steps(const StepInput& input);
 
   StrategyKind kind;
-  bool muon;
+  OptimizerCost cost;
   ShardedModel model;
   std::unique_ptr<Optimizer> optimizer;
+  bool in_backward;
+  std::optional<StepInput> input;  ///< of the step in backward
+  std::function<void()> before_first;
+  StepResult done;
+  std::vector<NonFinite> failures;  ///< likewise
+  double unit_step_seconds = 0;
 };
+
+void Strategy::Implementation::step_unit(std::size_t unit) {
+  if (!input) {
+    throw ContractError(fmt::format("step of unit {} in backward: expected Strategy::step_in_backward first",
+                                    model.spec().units[unit].name));
+  }
+  if (before_first) std::exchange(before_first, {})();
+  const auto start = std::chrono::steady_clock::now();
+  StepInput one = *input;
+  one.unit = unit;
+  StepResult result = optimizer->step(one);
+  if (!result.failed.empty()) {
+    for (NonFinite& value : non_finite_values(*optimizer, unit, result.failed))
+      failures.push_back(std::move(value));
+  }
+  append(std::move(result), done);
+  unit_step_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+StepResult Strategy::Implementation::finish_unit_steps(const StepInput& given) {
+  const auto values = [](const StepInput& one) { return std::tuple(one.gradient_scale, one.schedule, one.step); };
+  if (!input || values(*input) != values(given)) {
+    throw ContractError(fmt::format("step {}: expected the step that backward has taken, {}", given.step,
+                                    input ? fmt::format("{}", input->step) : "none"));
+  }
+  model.finish_unit_steps();
+  input.reset();
+  return std::exchange(done, {});
+}
 
 Strategy::Strategy(StrategyKind kind, Communicator& communicator, ModelSpec model, Plan plan,
                    const StrategyOptions& options)
@@ -115,19 +166,42 @@ const Optimizer& Strategy::optimizer() const {
   return *implementation_->optimizer;
 }
 
+void Strategy::step_in_backward(const StepInput& input, std::function<void()> before_first) {
+  require(implementation_->in_backward, "step in backward: expected a model that was made for it");
+  if (input.gradient_scale != 1.0) {
+    throw ContractError(fmt::format(
+        "step in backward with a gradient scale of {}: expected 1, clipping needs the norm of all gradients first",
+        input.gradient_scale));
+  }
+  implementation_->input = input;
+  implementation_->before_first = std::move(before_first);
+  implementation_->done = {};
+  implementation_->failures.clear();
+  implementation_->unit_step_seconds = 0;
+}
+
+const std::vector<NonFinite>& Strategy::unit_failures() const {
+  return implementation_->failures;
+}
+
+double Strategy::unit_step_seconds() const {
+  return implementation_->unit_step_seconds;
+}
+
 StepResult Strategy::step(const StepInput& input) {
   implementation_->model.complete();  // weights that are still sent must not change
-  StepResult result = implementation_->optimizer->step(input);
+  StepResult result = implementation_->in_backward ? implementation_->finish_unit_steps(input)
+                                                   : implementation_->optimizer->step(input);
   implementation_->model.weights_changed();
   return result;
 }
 
 std::int64_t Strategy::orthogonalizations() const {
-  if (!implementation_->muon) return 0;
   const Plan& plan = implementation_->model.plan();
   const int ranks = implementation_->model.communicator().size();
   const bool everywhere = plan.replicated || implementation_->kind == StrategyKind::fsdp2_gather;
-  return (everywhere ? ranks : ranks / plan.world_size) * matrix_count(implementation_->model.spec());
+  return (everywhere ? ranks : ranks / plan.world_size) *
+         stepped_matrix_count(implementation_->model.spec(), implementation_->cost);
 }
 
 }  // namespace matrixfsdp

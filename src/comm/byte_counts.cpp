@@ -5,7 +5,8 @@
 namespace matrixfsdp {
 
 std::string_view name_of(Purpose purpose) {
-  static constexpr std::array<std::string_view, purpose_count> names{"unshard", "reduce", "clip", "optimizer", "other"};
+  static constexpr std::array<std::string_view, purpose_count> names{"unshard",   "reduce", "clip",
+                                                                     "optimizer", "health", "other"};
   return names[static_cast<std::size_t>(purpose)];
 }
 

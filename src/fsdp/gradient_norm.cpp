@@ -67,21 +67,20 @@ bool is_whole(const ParameterSpec& spec, Interval elements) {
   return elements.size() == element_count(spec.shape);
 }
 
-/// What a rank contributes, in canonical order of its segments: one fold for a whole parameter, all blocks of a part.
-std::vector<double> contribution(const std::vector<ParameterView>& views) {
-  std::vector<double> sums;
-  for (const ParameterView& view : views) {
-    const std::vector<double> blocks = block_square_sums(view.gradient);
-    if (is_whole(*view.spec, view.elements)) {
-      sums.push_back(fold(blocks));
-    } else {
-      sums.insert(sums.end(), blocks.begin(), blocks.end());
-    }
+}  // namespace
+
+void append_square_sums(const ParameterView& view, std::vector<double>& sums) {
+  const std::vector<double> blocks = block_square_sums(view.gradient);
+  if (is_whole(*view.spec, view.elements)) {
+    sums.push_back(fold(blocks));
+  } else {
+    sums.insert(sums.end(), blocks.begin(), blocks.end());
   }
-  return sums;
 }
 
-/// Canonical fold of all ranks' contributions; reads each rank's values in the order in which contribution wrote them.
+namespace {
+
+/// Canonical fold of all ranks' square sums, in canonical order of each rank's segments.
 double fold_all(const ShardedModel& model, const std::vector<std::vector<double>>& contributions) {
   std::vector<std::size_t> cursor(contributions.size(), 0);
   double total = 0;
@@ -115,7 +114,7 @@ GradientNorm gradient_norm(ShardedModel& model, std::int64_t failures) {
   }
   const bool whole = model.plan().replicated || model.plan().world_size == 1;
   const bool rows = model.plan().row_shards && !whole;
-  std::vector<double> mine = rows ? row_square_sums(model) : contribution(model.trainable());
+  std::vector<double> mine = rows ? row_square_sums(model) : model.gradient_square_sums();
   GradientNorm result;
   Communicator& communicator = model.communicator();
   double square = 0;

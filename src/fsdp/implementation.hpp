@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,6 +26,7 @@ struct ShardedModel::Implementation {
   // storage.cpp: what is allocated, once, by the constructor
   void allocate();
   void allocate_unit(std::size_t index, const UnitPolicy& policy, std::int64_t exchanges);
+  void allocate_gradients();
   void allocate_storage();
   void allocate_landing();
   void check_resident(const std::vector<UnitPolicy>& policies) const;
@@ -51,6 +53,7 @@ struct ShardedModel::Implementation {
   void take_slot(std::size_t index);
   void take_landing(std::size_t index);
   void send_new_weights();
+  void forget_copies(Unit& unit);
   void complete();
   void weights_changed();
   void poll();
@@ -70,6 +73,16 @@ struct ShardedModel::Implementation {
   [[nodiscard]] TensorView<float> own_chunk(const Unit& unit) const;
   [[nodiscard]] bool gradients_ready() const;
 
+  // step_in_backward.cpp
+  void close(std::size_t index);
+  void free_gradient_slot(std::size_t index);
+  void land(std::size_t index);
+  void step_what_has_landed();
+  void step_landed(std::size_t index);
+  void retire_what_is_complete();
+  void finish_unit_steps();
+  [[nodiscard]] std::vector<double> gradient_square_sums() const;
+
   /// In the first step: all ranks must be about to issue the same operation (CommunicationError that names both).
   void announce(const char* operation, std::size_t unit, const char* phase);
   [[nodiscard]] Unit& at(std::size_t unit);
@@ -87,6 +100,12 @@ struct ShardedModel::Implementation {
   [[nodiscard]] bool is_kept(std::size_t unit) const {
     return model.units[unit].keep || units[unit].policy.reshard_to == 1;
   }
+  /// Gradients are exchanged once a step, and each unit's is needed no longer than until it is stepped.
+  [[nodiscard]] bool shares_gradients() const {
+    return options.step_in_backward && (options.passes == 1 || options.accumulation == Accumulation::unsharded);
+  }
+  /// The step has come to the pass whose gradients are stepped in backward.
+  [[nodiscard]] bool steps_now() const { return options.step_in_backward && pass + 1 == options.passes; }
   /// The shard is also what is computed with.
   [[nodiscard]] bool is_resident(const Unit& unit) const {
     return (whole_here() || options.resident_weights) && unit.policy.param_dtype == DType::float32;
@@ -108,7 +127,10 @@ struct ShardedModel::Implementation {
   std::vector<Tensor<float>> travelling;        ///< gradients of row shards, one for each reduce that may be under way
   std::vector<Tensor<float>> gradient_storage;  ///< the shared buffers first, then those of kept units
   std::vector<Tensor<float>> shared_sums;       ///< one for each reduce that may be under way, when a step has one pass
+  std::vector<Tensor<float>> gradient_shards;   ///< one for each unit, or for each gradient in flight
   std::deque<std::size_t> reducing;             ///< units whose reduce may be under way, the oldest first
+  std::deque<std::size_t> landed;               ///< units whose gradients have landed, not stepped yet
+  std::function<void(std::size_t)> step_unit;   ///< of step in backward
   std::vector<std::size_t> gathering;           ///< units of a replicated plan whose sums come from their chunks
   std::int64_t reduces_issued = 0;
   TransferTimes times;

@@ -16,6 +16,12 @@ const char* name_of(Phase phase) {
 
 void ShardedModel::Implementation::unshard(std::size_t index, Phase phase) {
   Unit& unit = at(index);
+  if (unit.closed) {
+    throw ContractError(fmt::format(
+        "unshard of unit {} ({}): its gradient has been reduced, so that it is stepped in backward; expected "
+        "weights_changed first",
+        unit.name, name_of(phase)));
+  }
   if (unit.state == UnitState::sharded) {
     if (unit.current) {
       unit.state = UnitState::unsharded;
@@ -23,6 +29,7 @@ void ShardedModel::Implementation::unshard(std::size_t index, Phase phase) {
       start_unshard(index, phase);
     }
   }
+  retire_what_is_complete();
   if (unit.state == UnitState::unsharding) finish_unshard(index);
   ++unit.uses;
   if (phase == Phase::forward) hold(unit);
@@ -33,6 +40,7 @@ void ShardedModel::Implementation::reshard(std::size_t index) {
   Unit& unit = at(index);
   if (unit.uses == 0) throw ContractError(fmt::format("reshard of unit {}: expected an unsharded unit", unit.name));
   if (--unit.uses == 0) unit.state = UnitState::sharded;
+  step_what_has_landed();
 }
 
 /// For backward, which unshards from the parts that neighbouring ranks hold.
@@ -126,7 +134,8 @@ void ShardedModel::Implementation::prefetch_after(std::size_t index, Phase phase
   if (whole_here()) return;
   const auto prefetch = [this, phase](std::size_t next) {
     const Unit& unit = units[next];
-    if (unit.state == UnitState::sharded && !unit.current && can_take_slot(unit)) start_unshard(next, phase);
+    if (unit.state == UnitState::sharded && !unit.current && !unit.closed && can_take_slot(unit))
+      start_unshard(next, phase);
   };
   if (const auto& chosen = units[index].prefetch[static_cast<std::size_t>(phase)]) {
     for (const std::size_t next : *chosen)
@@ -148,6 +157,14 @@ void ShardedModel::Implementation::set_prefetch(std::size_t index, Phase phase, 
   unit.prefetch[static_cast<std::size_t>(phase)] = std::move(next);
 }
 
+/// The shard has other weights than they have. A transfer reads it until it ends.
+void ShardedModel::Implementation::forget_copies(Unit& unit) {
+  if (unit.state == UnitState::unsharding) wait(unit.unsharding, times.unshard_under_way, times.unshard_waited);
+  unit.state = UnitState::sharded;
+  unit.current = is_resident(unit);
+  unit.held_current = false;
+}
+
 void ShardedModel::Implementation::weights_changed() {
   for (Unit& unit : units) {
     if (unit.uses > 0) {
@@ -156,10 +173,8 @@ void ShardedModel::Implementation::weights_changed() {
                       "resharded before the optimizer step",
                       unit.name, unit.uses));
     }
-    if (unit.state == UnitState::unsharding) wait(unit.unsharding, times.unshard_under_way, times.unshard_waited);
-    unit.state = UnitState::sharded;
-    unit.current = is_resident(unit);
-    unit.held_current = false;
+    forget_copies(unit);
+    unit.closed = false;
   }
   landing_occupant.assign(landings.size(), -1);
   if (options.resident_weights && !whole_here()) send_new_weights();
@@ -200,10 +215,10 @@ ShardedModel::Implementation::~Implementation() {
   if (complete) return;
   // Never freed: a message may still arrive there. Without memory for that, ending the program is the safe way.
   auto* storage = new std::vector<Tensor<float>>(slots);  // NOLINT(bugprone-unhandled-exception-at-new)
-  for (const auto* more : {&kept_storage, &landings, &gradient_storage, &travelling, &shared_sums})
+  for (const auto* more : {&kept_storage, &landings, &gradient_storage, &gradient_shards, &travelling, &shared_sums})
     storage->insert(storage->end(), more->begin(), more->end());
   for (const Unit& unit : units) {
-    for (const auto* more : {&unit.weight_shard, &unit.held, &unit.gradient_shard, &unit.running_sums})
+    for (const auto* more : {&unit.weight_shard, &unit.held, &unit.running_sums})
       storage->push_back(*more);
   }
 }

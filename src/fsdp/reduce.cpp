@@ -9,6 +9,9 @@
 namespace matrixfsdp {
 
 void ShardedModel::Implementation::begin_step() {
+  for (Unit& unit : units)
+    unit.closed = unit.stepped = false;
+  landed.clear();  // of a step that was given up
   finish_reduces();
   ++step;
   pass = -1;
@@ -94,6 +97,7 @@ void ShardedModel::Implementation::reduce(std::size_t index) {
   while (exchange && !reducing.empty() && (unit_is_reducing(index) || reducing.size() >= shared_sums.size()))
     retire_oldest_reduce();
   ++unit.passes_reduced;
+  if (steps_now()) close(index);
   if (exchange) {
     announce("reduce", index, "backward");
     const TensorView<float> whole =
@@ -106,6 +110,7 @@ void ShardedModel::Implementation::reduce(std::size_t index) {
                                        plan.replicated ? own_chunk(unit) : whole, {"reduce", unit.name, "backward"});
     reducing.push_back(index);
     if (options.reduces_in_flight == 0) retire_oldest_reduce();
+    step_what_has_landed();  // beside what has just been issued
   }
   if (!accumulate_locally) unit.gradient_begun = false;
   if (shared_gradient_unit == static_cast<std::int64_t>(index)) shared_gradient_unit = -1;
@@ -118,6 +123,7 @@ void ShardedModel::Implementation::retire_oldest_reduce() {
   Unit& unit = units[index];
   wait(unit.reducing, times.reduce_under_way, times.reduce_waited);
   reducing.pop_front();
+  if (unit.closed) land(index);  // it may be of the pass before
   if (!plan.replicated || unit.passes_reduced < options.passes) return;
   unit.reducing = gather(communicator, Purpose::reduce, unit.gradient_chunks, own_chunk(unit),
                          slice(unit.gradient_shard, 0, static_cast<std::int64_t>(unit.gradient_shard.size())),
@@ -126,8 +132,10 @@ void ShardedModel::Implementation::retire_oldest_reduce() {
 }
 
 void ShardedModel::Implementation::finish_reduces() {
-  while (!reducing.empty())
+  while (!reducing.empty()) {
     retire_oldest_reduce();
+    step_what_has_landed();
+  }
   for (const std::size_t index : gathering)
     wait(units[index].reducing, times.reduce_under_way, times.reduce_waited);
   gathering.clear();

@@ -35,6 +35,11 @@ ShardedModel::Implementation::Implementation(Communicator& communicator_, ModelS
         "sum group of {} micro-batches: expected 1 with unsharded accumulation, which sums the passes of a rank first",
         options.sum_group));
   }
+  if (options.step_in_backward && (plan.replicated || plan.row_shards || options.resident_weights)) {
+    throw ContractError(
+        fmt::format("step in backward with {}: expected shards that are whole matrices of owners",
+                    options.resident_weights ? "resident weights" : fmt::format("plan \"{}\"", plan.planner)));
+  }
   validate(model);
   validate(model, plan);
   if (!options.unit_collectives.empty() && options.unit_collectives.size() != model.units.size()) {
@@ -49,10 +54,10 @@ ShardedModel::Implementation::Implementation(Communicator& communicator_, ModelS
         fmt::format("{}/{}/{}", name_of(policy.param_dtype), name_of(policy.reduce_dtype), policy.reshard_to));
   std::string settings = fmt::format(
       "prefetch {}, reduces in flight {}, shard size {}, passes {}, accumulation {}, sum group {}, collective {}, "
-      "reduce {}, seed {}, resident weights {}, policies {}",
+      "reduce {}, seed {}, resident weights {}, step in backward {}, policies {}",
       options.prefetch, options.reduces_in_flight, group.size, options.passes, static_cast<int>(options.accumulation),
       options.sum_group, name_of(options.collective), name_of(options.reduce_collective), options.seed,
-      options.resident_weights, fmt::join(policies, " "));
+      options.resident_weights, options.step_in_backward, fmt::join(policies, " "));
   for (const UnitAlgorithms& unit : options.unit_collectives)
     settings += fmt::format(", {} {}", name_of(unit.unshard), name_of(unit.reduce));
   require_equal(communicator, stream_of(settings), "model options (hash)");
@@ -148,6 +153,16 @@ const std::vector<ParameterView>& ShardedModel::resident() const {
 }
 void ShardedModel::weights_changed() {
   implementation_->weights_changed();
+}
+void ShardedModel::set_unit_step(std::function<void(std::size_t)> step) {
+  require(implementation_->options.step_in_backward, "set_unit_step: expected a model with step_in_backward");
+  implementation_->step_unit = std::move(step);
+}
+void ShardedModel::finish_unit_steps() {
+  implementation_->finish_unit_steps();
+}
+std::vector<double> ShardedModel::gradient_square_sums() const {
+  return implementation_->gradient_square_sums();
 }
 void ShardedModel::complete() {
   implementation_->complete();

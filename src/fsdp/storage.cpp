@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <matrixfsdp/core/error.hpp>
+#include <matrixfsdp/plan/gradient_slots.hpp>
 #include <matrixfsdp/plan/row_shards.hpp>
 
 #include "fsdp/implementation.hpp"
@@ -49,6 +50,7 @@ void ShardedModel::Implementation::allocate() {
   }
   for (std::int64_t i = 0; i < std::max<std::int64_t>(1, options.reduces_in_flight); ++i)
     shared_sums.push_back(make_tensor<float>("running sums", exchanges == 1 ? most_sums : 0));
+  allocate_gradients();
   allocate_storage();
   if (copies()) allocate_landing();
   allocate_held();
@@ -78,10 +80,27 @@ void ShardedModel::Implementation::allocate_unit(std::size_t index, const UnitPo
         prepare_unshard(ways.unshard, even_table(layout.gradients.size, plan.world_size), topology, rank);
   }
   const bool whole_weights = whole_here() || options.resident_weights;
-  const std::int64_t gradient_size = whole_here() ? layout.gradients.size : layout.gradients.shard_size(rank);
   unit.weight_shard =
       make_zeros<float>(unit.name + " weights", whole_weights ? layout.weights.size : layout.weights.shard_size(rank));
-  unit.gradient_shard = make_zeros<float>(unit.name + " gradients", gradient_size);
+}
+
+/// One storage for each unit, or with step in backward one for each that may be in flight.
+void ShardedModel::Implementation::allocate_gradients() {
+  if (!shares_gradients()) {
+    for (std::size_t u = 0; u < units.size(); ++u) {
+      const std::int64_t size = gradient_elements(plan, u, member());
+      gradient_shards.push_back(make_zeros<float>(units[u].name + " gradients", size));
+      units[u].gradient_shard = slice(gradient_shards.back(), 0, size);
+    }
+    return;
+  }
+  for (const std::int64_t size : gradient_slots(plan, member(), options.reduces_in_flight))
+    gradient_shards.push_back(make_zeros<float>("gradients in flight", size));
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    const std::size_t slot = gradient_slot(u, units.size(), options.reduces_in_flight);
+    units[u].gradient_slot = slot;
+    units[u].gradient_shard = slice(gradient_shards[slot], 0, gradient_elements(plan, u, member()));
+  }
 }
 
 /// Where row shards arrive: units that are prefetched are neighbours, so each has a place of its own.
@@ -210,7 +229,7 @@ void ShardedModel::Implementation::make_views() {
     const UnitPlan& layout = plan.units[u];
     const auto add = [&](std::size_t p, Interval elements) {
       if (elements.empty()) return;
-      const auto place = [&](const MatrixShard& shard, const Tensor<float>& values, bool whole) {
+      const auto place = [&](const MatrixShard& shard, const TensorView<float>& values, bool whole) {
         const std::int64_t offset = shard.parameter_offsets[p] + elements.begin;
         return slice(values, whole ? offset : shard_position(shard, rank, offset), elements.size());
       };
@@ -257,11 +276,12 @@ MemoryUse ShardedModel::Implementation::memory() const {
   MemoryUse use;
   for (const Unit& unit : units) {
     use.weights += bytes_of(unit.weight_shard);
-    use.gradients += bytes_of(unit.gradient_shard);
     use.running_sums += bytes_of(unit.running_sums);
     use.held += bytes_of(unit.held);
     use.staging_peak = std::max(use.staging_peak, reduce_staging_bytes(unit.reduce, communicator.rank()));
   }
+  for (const auto& storage : gradient_shards)
+    use.gradients += bytes_of(storage);
   use.staging_peak *= static_cast<std::int64_t>(shared_sums.size());
   for (const auto& storage : slots)
     use.unsharded += bytes_of(storage);

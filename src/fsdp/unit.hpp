@@ -23,9 +23,9 @@ struct Unit {
 
   Unshard unshard_held;  ///< of the weights, from the ranks that hold them from forward to backward
 
-  Tensor<float> weight_shard;    ///< this rank's segments (the whole unit where it is resident), float32
-  Tensor<float> gradient_shard;  ///< likewise, trainable parameters only
-  Tensor<float> running_sums;    ///< of others' elements that this rank sums, from pass to pass
+  Tensor<float> weight_shard;        ///< this rank's segments (the whole unit where it is resident), float32
+  TensorView<float> gradient_shard;  ///< likewise, trainable parameters only; may share storage with other units
+  Tensor<float> running_sums;        ///< of others' elements that this rank sums, from pass to pass
 
   TensorView<float> storage;  ///< the full weights, at one address for the whole run
   int slot = -1;              ///< -1: storage of its own
@@ -48,6 +48,12 @@ struct Unit {
   bool gradient_begun = false;
   std::int64_t passes_reduced = 0;
   Request reducing;
+  std::size_t gradient_slot = 0;  ///< of gradients that share storage
+
+  // With step in backward, from the step's last reduce of the unit on.
+  bool closed = false;              ///< nobody may unshard it: its weights change at any time
+  bool stepped = false;             ///< its gradient is not needed any more
+  std::vector<double> square_sums;  ///< of its gradient, when that had landed
 };
 
 /// Views of the parameters that `shard` places in `buffer`; empty where it leaves one out.

@@ -1,11 +1,12 @@
-#include <algorithm>
-#include <limits>
 #include <type_traits>
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/linalg/blas.hpp>
+
+#include "linalg/fortran.hpp"
 
 extern "C" {
 void sgemm_(const char*, const char*, const int*, const int*, const int*, const float*, const float*, const int*,
@@ -27,59 +28,9 @@ __attribute__((weak)) void bli_thread_set_num_threads(std::int64_t);
 namespace matrixfsdp::linalg {
 namespace {
 
-int blas_int(std::int64_t value) {
-  if (value > std::numeric_limits<int>::max()) {
-    throw ContractError(fmt::format("matrix extent {}: BLAS takes at most {}", value, std::numeric_limits<int>::max()));
-  }
-  return static_cast<int>(value);
-}
-
-// Kernels of a device may still write what a host BLAS is about to read. Nothing to wait for where kernels run on the
-// host.
-void wait_for_kernels() {
-  if constexpr (!std::is_same_v<ExecutionSpace, Kokkos::DefaultHostExecutionSpace>) Kokkos::fence();
-}
-
-// BLAS is column-major: a row-major matrix with stride s is the transpose of a column-major one with leading dimension
-// s. A smaller one than the columns would make BLAS print a line and return with C as it was; one row has no stride.
-template <class T>
-int leading(const char* product, const char* name, const MatrixView<T>& matrix) {
-  if (matrix.rows > 1 && matrix.stride < matrix.cols) {
-    throw ContractError(fmt::format("{}: {} is {}x{} with stride {}: expected at least {}", product, name, matrix.rows,
-                                    matrix.cols, matrix.stride, matrix.cols));
-  }
-  return blas_int(std::max({matrix.stride, matrix.cols, std::int64_t{1}}));
-}
-
-/// The upper triangle of C <- its lower one. In square tiles: a plain transposed walk misses the cache once per
-/// element.
-template <class T>
-void mirror(MatrixView<T> c) {
-  constexpr std::int64_t tile = 32;
-  const std::int64_t rows = c.rows;
-  const std::int64_t tiles = (rows + tile - 1) / tile;
-  Kokkos::parallel_for(
-      "matrixfsdp::linalg::mirror", Kokkos::RangePolicy<ExecutionSpace>(0, tiles), KOKKOS_LAMBDA(const std::int64_t t) {
-        const std::int64_t row_end = (t + 1) * tile < rows ? (t + 1) * tile : rows;
-        for (std::int64_t left = 0; left <= t * tile; left += tile) {
-          for (std::int64_t i = t * tile; i < row_end; ++i) {
-            const std::int64_t col_end = left + tile < i ? left + tile : i;
-            for (std::int64_t j = left; j < col_end; ++j)
-              c(j, i) = c(i, j);
-          }
-        }
-      });
-  Kokkos::fence();
-}
-
-/// A square on the diagonal of a symmetric product is one gemm up to this extent. Smaller ones save more FLOPs, but
-/// leave gemm less to do in each (measured from 64 to 256 at extents of 256 to 2048: 64 to 96 is best).
-constexpr std::int64_t smallest_diagonal = 96;
-
-template <class T>
-MatrixView<T> part(MatrixView<T> of, std::int64_t row, std::int64_t col, std::int64_t rows, std::int64_t cols) {
-  return {of.data + row * of.stride + col, rows, cols, of.stride};
-}
+using detail::blas_int;
+using detail::leading;
+using detail::wait_for_kernels;
 
 }  // namespace
 
@@ -113,8 +64,8 @@ void gemm(Op op_a, Op op_b, T alpha, MatrixView<const std::type_identity_t<T>> a
 }
 
 template <class T>
-void syrk(Op op_a, T alpha, MatrixView<const std::type_identity_t<T>> a, T beta,
-          MatrixView<std::type_identity_t<T>> c) {
+void syrk_lower(Op op_a, T alpha, MatrixView<const std::type_identity_t<T>> a, T beta,
+                MatrixView<std::type_identity_t<T>> c) {
   const std::int64_t rows = op_a == Op::none ? a.rows : a.cols;
   const std::int64_t inner = op_a == Op::none ? a.cols : a.rows;
   if (rows != c.rows || c.rows != c.cols) {
@@ -133,67 +84,32 @@ void syrk(Op op_a, T alpha, MatrixView<const std::type_identity_t<T>> a, T beta,
   } else {
     dsyrk_("U", trans, &n, &k, &alpha, a.data, &lda, &beta, c.data, &ldc);
   }
-  mirror<T>(c);
 }
-
-namespace {
-
-/// The lower triangle of C <- A B, where A holds rows and B columns of one diagonal square of the whole product.
-template <class T>
-void lower_triangle(MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c) {
-  if (c.rows <= smallest_diagonal) {
-    gemm<T>(Op::none, Op::none, T{1}, a, b, T{0}, c);
-    return;
-  }
-  const std::int64_t upper = c.rows / 2;
-  const std::int64_t lower = c.rows - upper;
-  const MatrixView<const T> a_lower = part(a, upper, 0, lower, a.cols);
-  const MatrixView<const T> b_left = part(b, 0, 0, b.rows, upper);
-  lower_triangle<T>(part(a, 0, 0, upper, a.cols), b_left, part(c, 0, 0, upper, upper));
-  gemm<T>(Op::none, Op::none, T{1}, a_lower, b_left, T{0}, part(c, upper, 0, lower, upper));
-  lower_triangle<T>(a_lower, part(b, 0, upper, b.rows, lower), part(c, upper, upper, lower, lower));
-}
-
-/// Entries that lower_triangle computes.
-std::int64_t triangle_entries(std::int64_t extent) {
-  if (extent <= smallest_diagonal) return extent * extent;
-  const std::int64_t upper = extent / 2;
-  return triangle_entries(upper) + upper * (extent - upper) + triangle_entries(extent - upper);
-}
-
-}  // namespace
 
 template <class T>
-void symmetric_product(MatrixView<const std::type_identity_t<T>> a, MatrixView<const std::type_identity_t<T>> b,
-                       MatrixView<std::type_identity_t<T>> c) {
-  for (const MatrixView<const T>& matrix : {a, b, MatrixView<const T>(c)}) {
-    if (matrix.rows == c.rows && matrix.cols == c.rows) continue;
-    throw ContractError(fmt::format("symmetric_product: A {}x{}, B {}x{}, C {}x{}: expected squares of one extent",
-                                    a.rows, a.cols, b.rows, b.cols, c.rows, c.cols));
-  }
-  if (c.rows == 0) return;
-  lower_triangle<T>(a, b, c);
+void syrk(Op op_a, T alpha, MatrixView<const std::type_identity_t<T>> a, T beta,
+          MatrixView<std::type_identity_t<T>> c) {
+  syrk_lower<T>(op_a, alpha, a, beta, c);
   mirror<T>(c);
-}
-
-std::int64_t symmetric_product_flops(std::int64_t extent) {
-  return extent <= 0 ? 0 : 2 * extent * triangle_entries(extent);
 }
 
 template void gemm<float>(Op, Op, float, MatrixView<const float>, MatrixView<const float>, float, MatrixView<float>);
 template void gemm<double>(Op, Op, double, MatrixView<const double>, MatrixView<const double>, double,
                            MatrixView<double>);
+template void syrk_lower<float>(Op, float, MatrixView<const float>, float, MatrixView<float>);
+template void syrk_lower<double>(Op, double, MatrixView<const double>, double, MatrixView<double>);
 template void syrk<float>(Op, float, MatrixView<const float>, float, MatrixView<float>);
 template void syrk<double>(Op, double, MatrixView<const double>, double, MatrixView<double>);
-
-template void symmetric_product<float>(MatrixView<const float>, MatrixView<const float>, MatrixView<float>);
-template void symmetric_product<double>(MatrixView<const double>, MatrixView<const double>, MatrixView<double>);
 
 void set_threads(int threads) {
   if (threads < 1) throw ContractError(fmt::format("BLAS threads {}: expected at least 1", threads));
   if (openblas_set_num_threads != nullptr) openblas_set_num_threads(threads);
   if (MKL_Set_Num_Threads != nullptr) MKL_Set_Num_Threads(threads);
   if (bli_thread_set_num_threads != nullptr) bli_thread_set_num_threads(threads);
+  // Of oneDNN, whose OpenMP is not otherwise linked.
+  using SetThreads = void (*)(int);
+  const auto set_openmp = reinterpret_cast<SetThreads>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
+  if (set_openmp != nullptr) set_openmp(threads);
 }
 
 std::string blas_description() {

@@ -29,15 +29,19 @@ void mlp_backward(const PassShape& shape, const BlockTensors<T>& w, const BlockT
   const MatrixView<T> inner = a.tokens_by(kept.inner, 0, shape.inner_width);
   const MatrixView<T> middle = a.tokens_by(kept.middle, 0, hidden);
 
-  linear_input_gradient<T>(gradient, matrix(w.down, hidden, shape.model.ffn), activated, products);
-  if (shape.model.style == TransformerStyle::gpt2) {
-    gelu_backward<T>(inner, activated);
-  } else {
-    swiglu_backward<T>(inner, activated);
+  {
+    const Products::Held held(products, MatrixView<const T>(gradient));
+    linear_input_gradient<T>(gradient, matrix(w.down, hidden, shape.model.ffn), activated, products);
+    if (shape.model.style == TransformerStyle::gpt2) {
+      gelu_backward<T>(inner, activated);
+    } else {
+      swiglu_backward<T>(inner, activated);
+    }
+    linear_weight_gradient<T>(gradient, activated, g.down, g.down_bias, products);
   }
-  linear_weight_gradient<T>(gradient, activated, g.down, g.down_bias, products);
 
   norm_again<T>(shape, middle, w.mlp_norm, w.mlp_norm_bias, kept.mlp_norm, a.normalized());
+  const Products::Held held(products, MatrixView<const T>(inner));
   linear_weight_gradient<T>(inner, a.normalized(), g.up, g.up_bias, products);
   linear_input_gradient<T>(inner, matrix(w.up, shape.inner_width, hidden), a.narrow_gradient(), products);
   norm_backward<T>(shape, middle, w.mlp_norm, kept.mlp_norm, a.narrow_gradient(), gradient, gradient, g.mlp_norm,
@@ -96,13 +100,17 @@ void block_backward(const PassShape& shape, std::int64_t layer, const BlockTenso
 
   mlp_backward(shape, w, g, kept, a, products);
 
-  linear_weight_gradient<T>(gradient, attention, g.output, g.output_bias, products);
-  linear_input_gradient<T>(gradient, matrix(w.output, hidden, hidden), a.narrow_gradient(), products);
+  {
+    const Products::Held held(products, MatrixView<const T>(gradient));
+    linear_weight_gradient<T>(gradient, attention, g.output, g.output_bias, products);
+    linear_input_gradient<T>(gradient, matrix(w.output, hidden, hidden), a.narrow_gradient(), products);
+  }
   attention_backward<T>(shape.attention, a.tokens_by(kept.qkv, 0, qkv_width), attention, kept.log_sum,
                         a.narrow_gradient(), a.qkv_gradient(), a.delta, a.attention_scratch, products);
   if (a.rotary) a.rotary->backward(turned(shape, a.qkv_gradient()));
 
   norm_again<T>(shape, x, w.attention_norm, w.attention_norm_bias, kept.attention_norm, a.normalized());
+  const Products::Held held(products, MatrixView<const T>(a.qkv_gradient()));
   linear_weight_gradient<T>(a.qkv_gradient(), a.normalized(), g.qkv, g.qkv_bias, products);
   linear_input_gradient<T>(a.qkv_gradient(), matrix(w.qkv, qkv_width, hidden), a.narrow_gradient(), products);
   norm_backward<T>(shape, x, w.attention_norm, kept.attention_norm, a.narrow_gradient(), gradient, gradient,

@@ -43,11 +43,12 @@ double blocks_of_rows(MatrixView<const T> x, MatrixView<const T> weight, const T
   require(weight.rows > 0, "linear_cross_entropy: expected a vocabulary of at least one row");
   const std::int64_t block = static_cast<std::int64_t>(logits.extent(0)) / weight.rows;
   require(block > 0, "linear_cross_entropy: the scratch of the logits must hold one row");
+  const Products::Held held_weight(products, weight);
   for (std::int64_t first = 0; first < x.rows; first += block) {
     const std::int64_t count = std::min(block, x.rows - first);
     const MatrixView<T> block_logits(logits.data(), count, weight.rows);
-    products.multiply<T>(linalg::Op::none, linalg::Op::transpose, T{1}, x.row_block(first, count), weight, T{0},
-                         block_logits);
+    products.multiply_linear<T>(linalg::Op::none, linalg::Op::transpose, x.row_block(first, count), weight, false,
+                                block_logits);
     detail::cross_entropy_rows<T>(block_logits, targets.data() + first, gradient, scale, losses.data() + first);
     products.poll();
     after_block(first, count, block_logits);
@@ -75,12 +76,13 @@ double linear_cross_entropy_backward(MatrixView<const std::type_identity_t<T>> x
                                      TensorView<T> logits, TensorView<double> losses, Products& products) {
   return blocks_of_rows<T>(x, weight, targets, true, scale, logits, losses, products,
                            [&](std::int64_t first, std::int64_t count, MatrixView<const T> d_logits) {
-                             products.multiply<T>(linalg::Op::none, linalg::Op::none, T{1}, d_logits, weight, T{0},
-                                                  dx.row_block(first, count));
+                             const Products::Held held_gradient(products, d_logits);
+                             products.multiply_linear<T>(linalg::Op::none, linalg::Op::none, d_logits, weight, false,
+                                                         dx.row_block(first, count));
                              if (weight_gradient.extent(0) == 0) return;
-                             products.multiply<T>(linalg::Op::transpose, linalg::Op::none, T{1}, d_logits,
-                                                  x.row_block(first, count), T{1},
-                                                  MatrixView<T>(weight_gradient.data(), weight.rows, weight.cols));
+                             products.multiply_linear<T>(
+                                 linalg::Op::transpose, linalg::Op::none, d_logits, x.row_block(first, count), true,
+                                 MatrixView<T>(weight_gradient.data(), weight.rows, weight.cols));
                            });
 }
 

@@ -37,7 +37,7 @@ void linear_forward(MatrixView<const std::type_identity_t<T>> x, MatrixView<cons
                     TensorView<T> bias, MatrixView<std::type_identity_t<T>> y, Products& products) {
   const bool biased = bias.extent(0) > 0;
   if (biased) detail::fill_with_bias<T>(y, bias.data());
-  products.multiply<T>(linalg::Op::none, linalg::Op::transpose, T{1}, x, weight, biased ? T{1} : T{0}, y);
+  products.multiply_linear<T>(linalg::Op::none, linalg::Op::transpose, x, weight, biased, y);
 }
 
 template <class T>
@@ -46,14 +46,14 @@ void linear_residual_forward(MatrixView<const std::type_identity_t<T>> x,
                              MatrixView<const std::type_identity_t<T>> residual, MatrixView<std::type_identity_t<T>> y,
                              Products& products) {
   detail::fill_with_residual<T>(y, residual, bias.extent(0) > 0 ? bias.data() : nullptr);
-  products.multiply<T>(linalg::Op::none, linalg::Op::transpose, T{1}, x, weight, T{1}, y);
+  products.multiply_linear<T>(linalg::Op::none, linalg::Op::transpose, x, weight, true, y);
 }
 
 template <class T>
 void linear_input_gradient(MatrixView<const std::type_identity_t<T>> dy,
                            MatrixView<const std::type_identity_t<T>> weight, MatrixView<std::type_identity_t<T>> dx,
                            Products& products) {
-  products.multiply<T>(linalg::Op::none, linalg::Op::none, T{1}, dy, weight, T{0}, dx);
+  products.multiply_linear<T>(linalg::Op::none, linalg::Op::none, dy, weight, false, dx);
 }
 
 template <class T>
@@ -61,7 +61,7 @@ void linear_weight_gradient(MatrixView<const std::type_identity_t<T>> dy, Matrix
                             TensorView<T> weight_gradient, TensorView<T> bias_gradient, Products& products) {
   if (weight_gradient.extent(0) > 0) {
     const MatrixView<T> dw(weight_gradient.data(), dy.cols, x.cols);
-    products.multiply<T>(linalg::Op::transpose, linalg::Op::none, T{1}, dy, x, T{1}, dw);
+    products.multiply_linear<T>(linalg::Op::transpose, linalg::Op::none, dy, x, true, dw);
   }
   detail::add_bias_gradient<T>(dy, bias_gradient);
 }

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -33,7 +34,12 @@ struct Transformer<T>::Implementation {
       : shape(transformer_shape, options),
         model(transformer_model(transformer_shape)),
         recompute(options.recompute),
-        activations(shape, options.recompute) {}
+        activations(shape, options.recompute),
+        products(options.compute) {
+    products.reserve(rounded_operand_elements(shape.model, shape.tokens, shape.token_block));
+    if (options.compute != DType::float32 && !std::is_same_v<T, float>)
+      throw InputError("transformer of double: expected to compute in its own type");
+  }
 
   [[nodiscard]] std::int64_t layers() const { return shape.model.layers; }
   [[nodiscard]] const UnitSpec& root_unit() const { return model.units.front(); }
@@ -207,13 +213,15 @@ void Transformer<T>::logits(const UnitTensors<T>& root, std::int64_t position, T
   const MatrixView<const T> last(a.stream(me.layers()).data + position * hidden, sequences, hidden, length * hidden);
   const MatrixView<T> normalized = a.normalized().row_block(0, sequences);
   detail::norm_forward<T>(me.shape, last, weights.final_norm, weights.final_norm_bias, a.final_norm, normalized);
-  linear_forward<T>(normalized, me.embedding_matrix(weights.head), TensorView<T>(),
-                    MatrixView<T>(logits.data(), sequences, vocabulary), me.products);
+  const MatrixView<T> head = me.embedding_matrix(weights.head);
+  const Products::Held held(me.products, MatrixView<const T>(head));
+  linear_forward<T>(normalized, head, TensorView<T>(), MatrixView<T>(logits.data(), sequences, vocabulary),
+                    me.products);
 }
 
 template <class T>
 std::int64_t Transformer<T>::activation_bytes() const {
-  return implementation_->activations.bytes();
+  return implementation_->activations.bytes() + implementation_->products.bytes();
 }
 
 template <class T>

@@ -25,9 +25,8 @@ void check(const AdamWOptions& options) {
 }
 
 detail::AdamWFactors factors_for(const ParameterView& view, const AdamWOptions& options, const StepInput& input) {
-  const double learning_rate = input.schedule * options.learning_rate * view.group.learning_rate_scale;
   const double own_decay = view.spec->shape.size() >= 2 ? options.weight_decay : 0.0;
-  const double weight_decay = view.group.weight_decay.value_or(own_decay);
+  const detail::Rates rates(view, input, options.learning_rate, own_decay);
   const auto t = static_cast<double>(input.step);
   detail::AdamWFactors factors{};
   factors.gradient_scale = static_cast<float>(input.gradient_scale);
@@ -35,8 +34,8 @@ detail::AdamWFactors factors_for(const ParameterView& view, const AdamWOptions& 
   factors.fraction1 = static_cast<float>(1.0 - options.beta1);
   factors.beta2 = static_cast<float>(options.beta2);
   factors.fraction2 = static_cast<float>(1.0 - options.beta2);
-  factors.decay = static_cast<float>(1.0 - learning_rate * weight_decay);
-  factors.step = static_cast<float>(learning_rate / (1.0 - std::pow(options.beta1, t)));
+  factors.decay = static_cast<float>(1.0 - rates.learning_rate * rates.weight_decay);
+  factors.step = static_cast<float>(rates.learning_rate / (1.0 - std::pow(options.beta1, t)));
   factors.correction = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(options.beta2, t)));
   factors.epsilon = static_cast<float>(options.epsilon);
   return factors;
@@ -94,6 +93,8 @@ StepResult AdamW::step(const StepInput& input) {
   StepResult result;
   for (std::size_t i = 0; i < implementation_->views.size(); ++i) {
     const ParameterView& view = implementation_->views[i];
+    if (!detail::is_of(input.unit, view)) continue;
+    if (input.observer != nullptr) input.observer->before_step(view);
     const detail::AdamWFactors factors = factors_for(view, implementation_->options, input);
     if (detail::squares_are_finite(view.gradient, factors.gradient_scale)) {
       implementation_->update(i, factors, {0, view.elements.size()}, result);

@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <chrono>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <matrixfsdp/optim/muon.hpp>
 #include <matrixfsdp/optim/muon_phases.hpp>
 
-#include "optim/views.hpp"
+#include "optim/matrices.hpp"
 
 namespace matrixfsdp {
 namespace {
@@ -20,106 +20,88 @@ void check(const MuonOptions& options) {
   detail::require_at_least(0.0, options.weight_decay, self, "weight decay");
   detail::require_below_one(options.momentum, self, "momentum");
   detail::require_at_least(1.0, options.newton_schulz.steps, self, "Newton-Schulz steps");
+  detail::require_at_least(0.0, options.newton_schulz.norm_floor, self, "norm floor");
   if (options.newton_schulz.coefficients != nullptr && options.newton_schulz.coefficients->steps.empty()) {
     throw InputError(fmt::format("Muon: coefficients \"{}\" have no step", options.newton_schulz.coefficients->name));
   }
 }
 
-void check_is_whole_matrix(const ParameterView& view) {
-  const std::int64_t count = element_count(view.spec->shape);
-  if (view.kind == ParameterKind::matrix && view.elements == Interval{0, count}) return;
-  throw ContractError(fmt::format("Muon: {} is the {} elements [{}, {}) of {}, expected a whole matrix",
-                                  view.spec->name, name_of(view.kind), view.elements.begin, view.elements.end, count));
-}
-
 }  // namespace
 
 struct Muon::Implementation {
-  std::vector<ParameterView> views;
-  std::vector<std::vector<MatrixPart>> parts;  // of each view
+  detail::Matrices matrices;
   MuonOptions options;
   detail::State momentum;
   Tensor<float> direction;  // of one whole parameter: nothing of it is applied before all its parts have succeeded
   NewtonSchulzWorkspace<float> workspace;
 
-  bool orthogonalize_parts(std::size_t index, const TensorView<float>& u, StepResult& result);
-  void step(std::size_t index, const StepInput& input, StepResult& result);
+  bool orthogonalize_parts(std::size_t index, const TensorView<float>& u, const StepInput& input, StepResult& result);
+  bool step(std::size_t index, const StepInput& input, StepResult& result);
 };
 
-bool Muon::Implementation::orthogonalize_parts(std::size_t index, const TensorView<float>& u, StepResult& result) {
-  for (const MatrixPart& part : parts[index]) {
+bool Muon::Implementation::orthogonalize_parts(std::size_t index, const TensorView<float>& u, const StepInput& input,
+                                               StepResult& result) {
+  NewtonSchulzOptions watched = options.newton_schulz;
+  watched.measure_residual = watched.measure_residual || input.observer != nullptr;
+  for (const MatrixPart& part : matrices.parts(index)) {
     const MatrixView<float> matrix = part_view(u, part);
-    const OrthogonalizeResult done = orthogonalize<float>(matrix, matrix, options.newton_schulz, workspace);
+    const OrthogonalizeResult done = orthogonalize<float>(matrix, matrix, watched, workspace);
     result.flops += done.flops;
     if (done.status == OrthogonalizeStatus::non_finite || done.status == OrthogonalizeStatus::diverged) return false;
+    matrices.show(input, index, part, matrix, done.residual);
   }
   return true;
 }
 
-void Muon::Implementation::step(std::size_t index, const StepInput& input, StepResult& result) {
-  const ParameterView& view = views[index];
-  if (view.elements.empty()) return;
-  const auto start = std::chrono::steady_clock::now();
-  const detail::Region region(view.spec->name);
+bool Muon::Implementation::step(std::size_t index, const StepInput& input, StepResult& result) {
+  const ParameterView& view = matrices.views()[index];
   const MuonMomentum factors(options.momentum, input.gradient_scale, options.nesterov);
   const TensorView<float> u = slice(direction, 0, view.elements.size());
   muon_direction(factors, view.gradient, momentum[index], u);
-  if (!orthogonalize_parts(index, u, result)) {
-    result.failed.push_back(view.spec->name);
-    return;
-  }
-  const double learning_rate = input.schedule * options.learning_rate * view.group.learning_rate_scale;
-  const double weight_decay = view.group.weight_decay.value_or(options.weight_decay);
+  if (!orthogonalize_parts(index, u, input, result)) return false;
+  const detail::Rates rates(view, input, options.learning_rate, options.weight_decay);
   muon_momentum(factors, view.gradient, momentum[index]);
-  for (const MatrixPart& part : parts[index]) {
+  for (const MatrixPart& part : matrices.parts(index)) {
     const double scale = update_scale(options.scale, part.rows, part.cols);
-    muon_apply(MuonApply(learning_rate, weight_decay, scale), part_view(u, part), part_view(view.weight, part));
+    muon_apply(MuonApply(rates.learning_rate, rates.weight_decay, scale), part_view(u, part),
+               part_view(view.weight, part));
   }
-  result.matrices_orthogonalized += static_cast<std::int64_t>(parts[index].size());
   result.flops += flops_per_element * view.elements.size();
-  result.seconds.push_back(
-      {view.spec, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()});
+  return true;
 }
 
 Muon::Muon(std::vector<ParameterView> views, const MuonOptions& options)
     : implementation_(std::make_unique<Implementation>()) {
   check(options);
   Implementation& made = *implementation_;
-  made.views = detail::canonical(std::move(views), self);
+  made.matrices = detail::Matrices(std::move(views), self);
   made.options = options;
   std::int64_t largest = 0;
-  for (const ParameterView& view : made.views) {
-    check_is_whole_matrix(view);
-    made.parts.push_back(matrix_parts(*view.spec));
-    largest = std::max(largest, view.elements.size());
-    for (const MatrixPart& part : made.parts.back()) {
-      made.workspace.reserve(
-          part.rows, part.cols,
-          resolve(options.newton_schulz.algorithm, part.rows, part.cols, options.newton_schulz.steps));
+  for (std::size_t i = 0; i < made.matrices.views().size(); ++i) {
+    largest = std::max(largest, made.matrices.views()[i].elements.size());
+    for (const MatrixPart& part : made.matrices.parts(i)) {
+      made.workspace.reserve(part.rows, part.cols, options.newton_schulz);
     }
   }
-  made.momentum = detail::State("matrixfsdp::optim::momentum", made.views);
+  made.momentum = detail::State("matrixfsdp::optim::momentum", made.matrices.views());
   made.direction = make_tensor<float>("matrixfsdp::optim::direction", largest);
 }
 
 Muon::~Muon() = default;
 
 StepResult Muon::step(const StepInput& input) {
-  detail::check(input, self);
-  const detail::Region region("matrixfsdp::optim::muon");
-  StepResult result;
-  for (std::size_t i = 0; i < implementation_->views.size(); ++i)
-    implementation_->step(i, input, result);
-  return result;
+  return implementation_->matrices.step_each(
+      input, "matrixfsdp::optim::muon",
+      [&](std::size_t index, StepResult& result) { return implementation_->step(index, input, result); });
 }
 
 const std::vector<ParameterView>& Muon::views() const {
-  return implementation_->views;
+  return implementation_->matrices.views();
 }
 
 std::vector<StateView> Muon::state() {
   std::vector<StateView> state;
-  for (std::size_t i = 0; i < implementation_->views.size(); ++i) {
+  for (std::size_t i = 0; i < views().size(); ++i) {
     state.push_back({i, "momentum", implementation_->momentum[i], "muon"});
   }
   return state;
@@ -141,6 +123,7 @@ MuonOptions torch_muon_options() {
   options.newton_schulz.algorithm = NewtonSchulzAlgorithm::standard;
   options.newton_schulz.coefficients = &quintic_sequence("keller-jordan");
   options.newton_schulz.steps = 5;
+  options.newton_schulz.norm_floor = 1e-7;
   return options;
 }
 

@@ -56,11 +56,25 @@ std::vector<ParameterView> canonical(std::vector<ParameterView> views, std::stri
   return views;
 }
 
-State::State(const char* label, const std::vector<ParameterView>& views) {
-  offsets_.reserve(views.size() + 1);
-  offsets_.push_back(0);
+namespace {
+
+std::vector<std::int64_t> sizes_of(const std::vector<ParameterView>& views) {
+  std::vector<std::int64_t> sizes;
+  sizes.reserve(views.size());
   for (const ParameterView& view : views)
-    offsets_.push_back(offsets_.back() + view.elements.size());
+    sizes.push_back(view.elements.size());
+  return sizes;
+}
+
+}  // namespace
+
+State::State(const char* label, const std::vector<ParameterView>& views) : State(label, sizes_of(views)) {}
+
+State::State(const char* label, const std::vector<std::int64_t>& sizes) {
+  offsets_.reserve(sizes.size() + 1);
+  offsets_.push_back(0);
+  for (const std::int64_t size : sizes)
+    offsets_.push_back(offsets_.back() + size);
   values_ = make_zeros<float>(label, offsets_.back());
 }
 

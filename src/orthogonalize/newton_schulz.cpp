@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -7,8 +8,10 @@
 #include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/orthogonalize/newton_schulz.hpp>
 
+#include "linalg/fill_symmetric.hpp"
 #include "orthogonalize/normalize.hpp"
 #include "orthogonalize/products.hpp"
+#include "orthogonalize/rounded_iteration.hpp"
 
 namespace matrixfsdp {
 namespace {
@@ -30,23 +33,18 @@ int updates_of_x(int steps, NewtonSchulzAlgorithm algorithm) {
   return restarts_before(restart_step, steps, algorithm) ? 2 : 1;
 }
 
-// z holds R^2 and becomes a I + b R + c R^2, so that the step is one product, X <- z X: no copy of X to add to.
+// The lower triangle of z holds that of R^2, and z becomes a I + b R + c R^2, so that the step is one product, X <- z
+// X: no copy of X to add to. Both triangles in one pass.
 template <class T>
 void polynomial(const Quintic& step, MatrixView<const T> r, MatrixView<T> z) {
   const T a = static_cast<T>(step.a);
   const T b = static_cast<T>(step.b);
   const T c = static_cast<T>(step.c);
-  const T* const r_data = r.data;
-  T* const z_data = z.data;
-  const std::int64_t extent = z.rows;
-  using Policy = Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::int64_t>>;
-  Kokkos::parallel_for(
-      "matrixfsdp::orthogonalize::polynomial", Policy(0, extent * extent),
-      KOKKOS_LAMBDA(const std::int64_t i) { z_data[i] = b * r_data[i] + c * z_data[i]; });
-  Kokkos::parallel_for(
-      "matrixfsdp::orthogonalize::add_identity", Policy(0, extent),
-      KOKKOS_LAMBDA(const std::int64_t i) { z_data[i * (extent + 1)] += a; });
-  Kokkos::fence();
+  linalg::detail::fill_symmetric<true>(
+      "matrixfsdp::orthogonalize::polynomial", z, KOKKOS_LAMBDA(const std::int64_t i, const std::int64_t j) {
+        const T sum = b * r(i, j) + c * z(i, j);
+        return i == j ? sum + a : sum;
+      });
 }
 
 // Both iterations leave their result in `x` after an odd number of updates in `other`: the caller has arranged that the
@@ -113,6 +111,33 @@ void iterate_gram(Iteration<T>& it) {
   update_x<T>(it, q);
 }
 
+/// Returns the FLOPs of the products.
+template <class T>
+std::int64_t iterate(MatrixView<const T> input, const detail::Normalization& normalization,
+                     const QuinticSequence& coefficients, const OrthogonalizeResult& run,
+                     NewtonSchulzWorkspace<T>& workspace, MatrixView<T> output) {
+  const MatrixView<T> buffer(workspace.iterate.data(), input.rows, input.cols);
+  const bool odd = updates_of_x(run.steps, run.algorithm) % 2 == 1;
+  Iteration<T> it{coefficients,
+                  run.steps,
+                  run.algorithm,
+                  detail::Products<T>(input.rows > input.cols),
+                  odd ? buffer : output,
+                  odd ? output : buffer,
+                  {}};
+  const std::int64_t small = std::min(input.rows, input.cols);
+  for (int i = 0; i < small_matrices(run.algorithm); ++i) {
+    it.small[i] = MatrixView<T>(workspace.products.data() + i * small * small, small, small);
+  }
+  detail::normalize<T>(input, normalization, it.x);
+  if (run.algorithm == NewtonSchulzAlgorithm::standard) {
+    iterate_standard(it);
+  } else {
+    iterate_gram(it);
+  }
+  return it.products.flops();
+}
+
 // A polar factor has the norm sqrt(m), and every named sequence stays below twice that after any number of steps.
 bool has_diverged(const detail::Normalization& result, std::int64_t smaller_extent) {
   constexpr double most = 4.0;
@@ -156,17 +181,22 @@ template <class T>
 NewtonSchulzWorkspace<T>::NewtonSchulzWorkspace() = default;
 
 template <class T>
-void NewtonSchulzWorkspace<T>::reserve(std::int64_t rows, std::int64_t cols, NewtonSchulzAlgorithm algorithm) {
-  const std::int64_t small = std::min(rows, cols);
-  grow(iterate, "matrixfsdp::orthogonalize::iterate", rows * cols);
-  grow(products, "matrixfsdp::orthogonalize::products", small_matrices(resolve(algorithm, rows, cols)) * small * small);
-  grow(partial_sums, "matrixfsdp::orthogonalize::partial_sums", detail::measure_scratch(rows, cols));
+void NewtonSchulzWorkspace<T>::reserve(std::int64_t rows, std::int64_t cols, const NewtonSchulzOptions& options) {
+  const NewtonSchulzScratch scratch =
+      newton_schulz_scratch(rows, cols, options.algorithm, options.steps, options.dtype);
+  grow(iterate, "matrixfsdp::orthogonalize::iterate", scratch.iterate);
+  grow(products, "matrixfsdp::orthogonalize::products", scratch.products);
+  grow(rounded, "matrixfsdp::orthogonalize::rounded", scratch.rounded);
+  grow(partial_sums, "matrixfsdp::orthogonalize::partial_sums", scratch.sums);
+  if (options.dtype == DType::bfloat16 && !bfloat16_products) {
+    bfloat16_products = std::make_unique<linalg::Bfloat16Products>();
+  }
 }
 
 template <class T>
 std::int64_t NewtonSchulzWorkspace<T>::bytes() const {
   return static_cast<std::int64_t>((iterate.extent(0) + products.extent(0)) * sizeof(T) +
-                                   partial_sums.extent(0) * sizeof(double));
+                                   rounded.extent(0) * sizeof(bfloat16) + partial_sums.extent(0) * sizeof(double));
 }
 
 template <class T>
@@ -191,17 +221,25 @@ OrthogonalizeResult orthogonalize(MatrixView<const std::type_identity_t<T>> inpu
   if (coefficients.steps.empty()) {
     throw ContractError(fmt::format("orthogonalize: coefficients \"{}\" have no step", coefficients.name));
   }
+  if (!(options.norm_floor >= 0 && std::isfinite(options.norm_floor))) {
+    throw ContractError(fmt::format("orthogonalize: norm floor {}, expected at least 0", options.norm_floor));
+  }
+  const bool in_bfloat16 = options.dtype == DType::bfloat16;
 
   OrthogonalizeResult result;
-  result.algorithm = resolve(options.algorithm, rows, cols, options.steps);
+  result.algorithm = resolve(options.algorithm, rows, cols, options.steps, options.dtype);
+  if (in_bfloat16 && (result.algorithm != NewtonSchulzAlgorithm::standard || !std::is_same_v<T, float>)) {
+    throw ContractError(fmt::format("orthogonalize: {} steps in bfloat16, expected standard ones of float matrices",
+                                    name_of(options.algorithm)));
+  }
   result.steps = options.steps;
   if (rows == 0 || cols == 0) {
     result.status = OrthogonalizeStatus::zero;
     return result;
   }
-  workspace.reserve(rows, cols, result.algorithm);
+  workspace.reserve(rows, cols, options);
   const TensorView<double> partial_sums = workspace.partial_sums;
-  const detail::Normalization normalization = detail::measure<T>(input, partial_sums);
+  detail::Normalization normalization = detail::measure<T>(input, partial_sums);
   if (!normalization.finite) {
     result.status = OrthogonalizeStatus::non_finite;
     return result;
@@ -212,30 +250,21 @@ OrthogonalizeResult orthogonalize(MatrixView<const std::type_identity_t<T>> inpu
     return result;
   }
 
-  const MatrixView<T> buffer(workspace.iterate.data(), rows, cols);
-  const bool odd = updates_of_x(options.steps, result.algorithm) % 2 == 1;
-  Iteration<T> it{coefficients,
-                  options.steps,
-                  result.algorithm,
-                  detail::Products<T>(rows > cols),
-                  odd ? buffer : output,
-                  odd ? output : buffer,
-                  {}};
+  if (options.norm_floor > 0) {
+    normalization.inverse_norm =
+        std::min(normalization.inverse_norm, 1 / options.norm_floor / normalization.first / normalization.second);
+  }
   const std::int64_t small = std::min(rows, cols);
-  for (int i = 0; i < small_matrices(result.algorithm); ++i) {
-    it.small[i] = MatrixView<T>(workspace.products.data() + i * small * small, small, small);
+  if constexpr (std::is_same_v<T, float>) {
+    if (in_bfloat16) {
+      result.flops = detail::iterate_bfloat16(input, normalization, coefficients, options.steps, workspace, output);
+    }
   }
-  detail::normalize<T>(input, normalization, it.x);
-  if (result.algorithm == NewtonSchulzAlgorithm::standard) {
-    iterate_standard(it);
-  } else {
-    iterate_gram(it);
-  }
-  result.flops = it.products.flops();
+  if (!in_bfloat16) result.flops = iterate<T>(input, normalization, coefficients, result, workspace, output);
   if (has_diverged(detail::measure<T>(output, partial_sums), small)) {
     result.status = OrthogonalizeStatus::diverged;
   } else if (options.measure_residual) {
-    result.residual = residual_of<T>(output, it.small[0], partial_sums);
+    result.residual = residual_of<T>(output, MatrixView<T>(workspace.products.data(), small, small), partial_sums);
   }
   return result;
 }

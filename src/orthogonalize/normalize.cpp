@@ -86,16 +86,21 @@ void fold_blocks(MatrixView<const T> x, const BlockGrid& grid, Fold fold, double
   Kokkos::fence();
 }
 
-template <class T>
+template <class T, class Out>
 struct NormalizeEntry {
   MatrixView<const T> input;
-  MatrixView<T> output;
+  MatrixView<Out> output;
   double first;
   double second;
   double inverse_norm;
 
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, std::int64_t col) const {
-    output(row, col) = static_cast<T>(static_cast<double>(input(row, col)) * first * second * inverse_norm);
+    const T entry = static_cast<T>(static_cast<double>(input(row, col)) * first * second * inverse_norm);
+    if constexpr (std::is_same_v<Out, T>) {
+      output(row, col) = entry;
+    } else {
+      output(row, col) = to_bfloat16(entry);
+    }
   }
 };
 
@@ -144,11 +149,11 @@ Normalization measure(MatrixView<const T> x, const TensorView<double>& scratch) 
   return result;
 }
 
-template <class T>
-void normalize(MatrixView<const T> input, const Normalization& normalization, MatrixView<T> output) {
+template <class T, class Out>
+void normalize(MatrixView<const T> input, const Normalization& normalization, MatrixView<Out> output) {
   for_each_entry(
       "matrixfsdp::orthogonalize::normalize", input.rows, input.cols,
-      NormalizeEntry<T>{input, output, normalization.first, normalization.second, normalization.inverse_norm});
+      NormalizeEntry<T, Out>{input, output, normalization.first, normalization.second, normalization.inverse_norm});
   Kokkos::fence();
 }
 
@@ -161,6 +166,7 @@ void fill_zero(MatrixView<T> output) {
 template Normalization measure<float>(MatrixView<const float>, const TensorView<double>&);
 template Normalization measure<double>(MatrixView<const double>, const TensorView<double>&);
 template void normalize<float>(MatrixView<const float>, const Normalization&, MatrixView<float>);
+template void normalize<float>(MatrixView<const float>, const Normalization&, MatrixView<bfloat16>);
 template void normalize<double>(MatrixView<const double>, const Normalization&, MatrixView<double>);
 template void fill_zero<float>(MatrixView<float>);
 template void fill_zero<double>(MatrixView<double>);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include <matrixfsdp/core/bfloat16.hpp>
 #include <matrixfsdp/tensor/tensor.hpp>
 
 namespace matrixfsdp::detail {
@@ -24,9 +25,10 @@ std::int64_t measure_scratch(std::int64_t rows, std::int64_t cols);
 template <class T>
 Normalization measure(MatrixView<const T> x, const TensorView<double>& scratch);
 
-/// output <- input / ||input||_F, each entry rounded to T once. They may be the same matrix.
-template <class T>
-void normalize(MatrixView<const T> input, const Normalization& normalization, MatrixView<T> output);
+/// output <- input / ||input||_F, each entry rounded to T once, and again where Out is bfloat16 (of float). They may be
+/// the same matrix.
+template <class T, class Out>
+void normalize(MatrixView<const T> input, const Normalization& normalization, MatrixView<Out> output);
 
 /// output <- 0
 template <class T>

@@ -19,9 +19,9 @@ class Products {
     flops_ += r.rows * (r.rows + 1) * (tall_ ? x.rows : x.cols);
   }
 
-  /// out <- R R^T, which is R^2 for a symmetric R
+  /// The lower triangle of out <- that of R R^T, which is R^2 for a symmetric R
   void square(MatrixView<const T> r, MatrixView<T> out) {
-    linalg::syrk<T>(linalg::Op::none, T{1}, r, T{0}, out);
+    linalg::syrk_lower<T>(linalg::Op::none, T{1}, r, T{0}, out);
     flops_ += r.rows * (r.rows + 1) * r.rows;
   }
 

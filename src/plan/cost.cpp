@@ -12,8 +12,29 @@ constexpr std::int64_t adamw_flops_per_element = 12;
 constexpr std::int64_t muon_flops_per_element = 6;
 constexpr std::int64_t element_bytes = 4;  // weights, gradients and state are float32
 
-bool uses_matrix_optimizer(const ParameterSpec& parameter, const OptimizerCost& cost) {
-  return !cost.matrices_on_adamw && kind_of(parameter) == ParameterKind::matrix;
+bool keeps_factors(MatrixOptimizer optimizer) {
+  return optimizer == MatrixOptimizer::shampoo || optimizer == MatrixOptimizer::soap;
+}
+
+/// Of all blocks of a matrix.
+std::int64_t factored_flops(const ParameterSpec& parameter, MatrixOptimizer optimizer, const PreconditionerCost& cost) {
+  PreconditionerFlops all;
+  for (const MatrixPart& block : preconditioned_blocks(parameter, optimizer, cost)) {
+    const PreconditionerFlops one = preconditioner_flops(block.rows, block.cols, optimizer, cost);
+    all.step += one.step;
+    all.refresh += one.refresh;
+  }
+  return all.step + all.refresh / cost.frequency;
+}
+
+/// Numbers, of a whole matrix.
+std::int64_t factored_state(const ParameterSpec& parameter, MatrixOptimizer optimizer, const PreconditionerCost& cost) {
+  const std::int64_t elements = element_count(parameter.shape);
+  if (elements == 0) return 0;
+  const FactorElements factors = factor_elements(preconditioned_blocks(parameter, optimizer, cost));
+  const std::int64_t of_factors = 2 * (factors.left + factors.right);
+  if (optimizer == MatrixOptimizer::soap) return 2 * elements + of_factors + soap_counters;
+  return (cost.grafting == Grafting::adam ? 2 : 1) * elements + of_factors + shampoo_counters;
 }
 
 }  // namespace
@@ -42,35 +63,79 @@ NewtonSchulzAlgorithm parse_newton_schulz_algorithm(std::string_view name) {
   throw InputError(fmt::format("Newton-Schulz algorithm '{}': expected standard, gram, gram-no-restart or auto", name));
 }
 
-NewtonSchulzAlgorithm resolve(NewtonSchulzAlgorithm algorithm, std::int64_t rows, std::int64_t cols, int steps) {
+NewtonSchulzAlgorithm resolve(NewtonSchulzAlgorithm algorithm, std::int64_t rows, std::int64_t cols, int steps,
+                              DType dtype) {
   if (algorithm != NewtonSchulzAlgorithm::automatic) return algorithm;
   constexpr int most_gram_steps = 8;
-  if (steps > most_gram_steps) return NewtonSchulzAlgorithm::standard;
+  if (steps > most_gram_steps || dtype == DType::bfloat16) return NewtonSchulzAlgorithm::standard;
   const std::int64_t small = std::min(rows, cols);
   const std::int64_t large = std::max(rows, cols);
   // large >= 1.5 small, without overflow.
   return large - small >= small - small / 2 ? NewtonSchulzAlgorithm::gram : NewtonSchulzAlgorithm::standard;
 }
 
+MatrixOptimizer optimizer_of(const ParameterSpec& parameter, const OptimizerCost& cost) {
+  if (kind_of(parameter) != ParameterKind::matrix) return MatrixOptimizer::adamw;
+  if (!keeps_factors(cost.matrices)) return cost.matrices;
+  for (const MatrixPart& part : matrix_parts(parameter)) {
+    if (std::max(part.rows, part.cols) > cost.preconditioner.largest_dimension) return MatrixOptimizer::adamw;
+  }
+  return cost.matrices;
+}
+
+std::int64_t stepped_matrix_count(const ModelSpec& model, const OptimizerCost& cost) {
+  std::int64_t count = 0;
+  for (const UnitSpec& unit : model.units) {
+    for (const ParameterSpec& parameter : unit.parameters) {
+      if (parameter.frozen || optimizer_of(parameter, cost) == MatrixOptimizer::adamw) continue;
+      if (element_count(parameter.shape) > 0) count += static_cast<std::int64_t>(matrix_parts(parameter).size());
+    }
+  }
+  return count;
+}
+
 std::int64_t step_flops(const ParameterSpec& parameter, const OptimizerCost& cost) {
   if (parameter.frozen) return 0;
   const std::int64_t elements = element_count(parameter.shape);
-  if (!uses_matrix_optimizer(parameter, cost)) return adamw_flops_per_element * elements;
+  const MatrixOptimizer optimizer = optimizer_of(parameter, cost);
+  if (optimizer == MatrixOptimizer::adamw) return adamw_flops_per_element * elements;
+  if (keeps_factors(optimizer)) return factored_flops(parameter, optimizer, cost.preconditioner);
   std::int64_t flops = muon_flops_per_element * elements;
   for (const MatrixPart& part : matrix_parts(parameter)) {
-    flops += newton_schulz_flops(part.rows, part.cols, cost.newton_schulz_steps, cost.algorithm);
+    flops +=
+        newton_schulz_flops(part.rows, part.cols, cost.newton_schulz_steps, cost.algorithm, cost.newton_schulz_dtype);
   }
   return flops;
 }
 
-std::int64_t state_elements(const ParameterSpec& parameter, const OptimizerCost& cost) {
+std::int64_t state_bytes(const ParameterSpec& parameter, std::int64_t elements, const OptimizerCost& cost) {
   if (parameter.frozen) return 0;
-  return uses_matrix_optimizer(parameter, cost) ? 1 : 2;
+  const MatrixOptimizer optimizer = optimizer_of(parameter, cost);
+  if (!keeps_factors(optimizer)) return element_bytes * (optimizer == MatrixOptimizer::muon ? 1 : 2) * elements;
+  if (elements != element_count(parameter.shape)) {
+    throw ContractError(
+        fmt::format("{}: state of {} elements under {}, expected all {}: its factors are those of the "
+                    "whole matrix",
+                    parameter.name, elements, name_of(optimizer), element_count(parameter.shape)));
+  }
+  return element_bytes * factored_state(parameter, optimizer, cost.preconditioner);
 }
 
-std::int64_t resident_bytes_per_element(const ParameterSpec& parameter, const OptimizerCost& cost) {
-  if (parameter.frozen) return element_bytes;
-  return element_bytes * (2 + state_elements(parameter, cost));
+std::int64_t resident_bytes(const ParameterSpec& parameter, std::int64_t elements, const OptimizerCost& cost) {
+  if (parameter.frozen) return element_bytes * elements;
+  return 2 * element_bytes * elements + state_bytes(parameter, elements, cost);
+}
+
+void MatrixScratch::include(const ParameterSpec& parameter, const OptimizerCost& cost) {
+  const MatrixOptimizer optimizer = optimizer_of(parameter, cost);
+  if (keeps_factors(optimizer)) {
+    preconditioner.include(preconditioner_scratch(parameter, optimizer, cost.preconditioner));
+  } else if (optimizer == MatrixOptimizer::muon) {
+    direction = std::max(direction, element_count(parameter.shape));
+    for (const MatrixPart& part : matrix_parts(parameter))
+      newton_schulz.include(newton_schulz_scratch(part.rows, part.cols, cost.algorithm, cost.newton_schulz_steps,
+                                                  cost.newton_schulz_dtype));
+  }
 }
 
 }  // namespace matrixfsdp

@@ -47,13 +47,17 @@ Wide triangle_entries(std::int64_t m) {
 
 /// Products of the iteration on X of m x n, m <= n; a multiply-add is 2 FLOPs. Element-wise work is not counted.
 struct Products {
-  Products(std::int64_t rows, std::int64_t cols) {
+  Products(std::int64_t rows, std::int64_t cols, DType dtype) {
     const Wide m = std::min(rows, cols);
     const Wide n = std::max(rows, cols);
     gram = m * (m + 1) * n;
     square = m * (m + 1) * m;
     small = 2 * m * triangle_entries(std::min(rows, cols));
     apply = 2 * m * m * n;
+    if (dtype == DType::bfloat16) {
+      gram = small / m * n;
+      square = small;
+    }
   }
 
   Wide gram;    ///< X X^T: one triangle (syrk)
@@ -75,16 +79,21 @@ Wide gram_run(const Products& flops, Wide steps) {
 
 }  // namespace
 
-std::int64_t newton_schulz_flops(std::int64_t rows, std::int64_t cols, int steps, NewtonSchulzAlgorithm algorithm) {
+std::int64_t newton_schulz_flops(std::int64_t rows, std::int64_t cols, int steps, NewtonSchulzAlgorithm algorithm,
+                                 DType dtype) {
   if (rows < 0 || cols < 0 || steps < 1) {
     throw ContractError(
         fmt::format("newton_schulz_flops of {} x {} in {} steps: expected extents of at least 0 and at least 1 step",
                     rows, cols, steps));
   }
+  const NewtonSchulzAlgorithm resolved = resolve(algorithm, rows, cols, steps, dtype);
+  if (dtype == DType::bfloat16 && resolved != NewtonSchulzAlgorithm::standard) {
+    throw ContractError(fmt::format("newton_schulz_flops: {} in bfloat16, expected standard", name_of(algorithm)));
+  }
   if (rows == 0 || cols == 0) return 0;
-  const Products products(rows, cols);
+  const Products products(rows, cols, dtype);
   Wide flops = 0;
-  switch (resolve(algorithm, rows, cols, steps)) {
+  switch (resolved) {
     case NewtonSchulzAlgorithm::gram:
       flops = steps > restart_after ? gram_run(products, restart_after) + gram_run(products, steps - restart_after)
                                     : gram_run(products, steps);
@@ -114,13 +123,17 @@ void NewtonSchulzScratch::include(const NewtonSchulzScratch& other) {
   iterate = std::max(iterate, other.iterate);
   products = std::max(products, other.products);
   sums = std::max(sums, other.sums);
+  rounded = std::max(rounded, other.rounded);
 }
 
 NewtonSchulzScratch newton_schulz_scratch(std::int64_t rows, std::int64_t cols, NewtonSchulzAlgorithm algorithm,
-                                          int steps) {
+                                          int steps, DType dtype) {
   const std::int64_t small = std::min(rows, cols);
+  if (dtype == DType::bfloat16) {
+    return {0, small * small, square_sum_blocks(rows, cols), 2 * (rows * cols + small * small)};
+  }
   const std::int64_t count = resolve(algorithm, rows, cols, steps) == NewtonSchulzAlgorithm::standard ? 2 : 4;
-  return {rows * cols, count * small * small, square_sum_blocks(rows, cols)};
+  return {rows * cols, count * small * small, square_sum_blocks(rows, cols), 0};
 }
 
 }  // namespace matrixfsdp

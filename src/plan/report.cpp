@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <matrixfsdp/core/error.hpp>
+#include <matrixfsdp/plan/gradient_slots.hpp>
 #include <matrixfsdp/plan/report.hpp>
 
 #include "plan/window.hpp"
@@ -44,7 +45,7 @@ void add_segments(const UnitSpec& unit, const MatrixShard& weights, const Optimi
   for (const Segment& segment : weights.segments) {
     const ParameterSpec& parameter = unit.parameters[segment.parameter];
     RankLoad& rank = ranks[static_cast<std::size_t>(segment.rank)];
-    rank.owned_bytes += segment.elements.size() * resident_bytes_per_element(parameter, cost);
+    rank.owned_bytes += resident_bytes(parameter, segment.elements.size(), cost);
     if (kind_of(parameter) == ParameterKind::matrix) {
       rank.flops += flops_of_part(step_flops(parameter, cost), segment.elements.size(), element_count(parameter.shape));
       ++rank.matrices;
@@ -61,6 +62,27 @@ std::int64_t other_weight_bytes(const Plan& plan, int rank) {
   for (const UnitPlan& unit : plan.units)
     elements += unit.weights.size - unit.weights.shard_size(rank);
   return element_bytes * elements;
+}
+
+/// Of gradients that stay for the whole step, and those that stay until their unit is stepped.
+std::int64_t gradient_bytes(const Plan& plan, int rank, const MemoryOptions& options, bool in_flight) {
+  std::int64_t elements = 0;
+  if (in_flight) {
+    const bool alone = plan.world_size * options.replicas == 1;
+    for (const std::int64_t slot : gradient_slots(plan, rank, alone ? 0 : options.reduces_in_flight))
+      elements += slot;
+  } else {
+    for (std::size_t u = 0; u < plan.units.size(); ++u)
+      elements += gradient_elements(plan, u, rank);
+  }
+  return element_bytes * elements;
+}
+
+void count_gradients(const Plan& plan, const MemoryOptions& options, RankLoad& load) {
+  const bool one_exchange = options.passes == 1 || options.unsharded_accumulation;
+  const std::int64_t all = gradient_bytes(plan, load.rank, options, false);
+  load.gradient_bytes = gradient_bytes(plan, load.rank, options, options.step_in_backward && one_exchange);
+  load.owned_bytes += load.gradient_bytes - all;
 }
 
 }  // namespace
@@ -100,6 +122,8 @@ PlanReport report(const ModelSpec& model, const Plan& plan, const MemoryOptions&
   }
   result.imbalance_bytes = imbalance(result.ranks, &RankLoad::owned_bytes);
   result.imbalance_flops = imbalance(result.ranks, &RankLoad::flops);
+  for (RankLoad& load : result.ranks)
+    count_gradients(plan, options, load);
   if (!plan.replicated) {
     result.lower_bound_bytes = lower_bound(workload.total.bytes, workload.largest.bytes, plan.world_size);
     result.lower_bound_flops = lower_bound(workload.total.flops, workload.largest.flops, plan.world_size);

@@ -65,6 +65,21 @@ bool has_row_shards(StrategyKind kind) {
   return kind == StrategyKind::fsdp2 || kind == StrategyKind::fsdp2_gather || kind == StrategyKind::fsdp2_alltoall;
 }
 
+bool supports(StrategyKind kind, MatrixOptimizer optimizer) {
+  const bool has_factors = optimizer == MatrixOptimizer::shampoo || optimizer == MatrixOptimizer::soap;
+  return !has_factors || !has_row_shards(kind);
+}
+
+void require_supported(StrategyKind kind, MatrixOptimizer optimizer) {
+  if (supports(kind, optimizer)) return;
+  std::string able;
+  for (const Entry& entry : entries) {
+    if (supports(entry.kind, optimizer)) able += fmt::format("{}{}", able.empty() ? "" : ", ", entry.name);
+  }
+  throw InputError(fmt::format("strategy {} with optimizer {}: its ranks hold rows of matrices, expected one of {}",
+                               name_of(kind), name_of(optimizer), able));
+}
+
 Plan make_strategy_plan(StrategyKind kind, const ModelSpec& model, int world_size, const PlannerOptions& planner) {
   if (has_row_shards(kind)) return make_row_plan(model, world_size);
   if (kind == StrategyKind::ddp) return make_replicated_plan(model, world_size);

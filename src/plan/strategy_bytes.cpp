@@ -137,7 +137,7 @@ void add_iteration(const MatrixPart& part, const StrategyCostOptions& options, S
 void add_optimizer(StrategyKind kind, const ModelSpec& model, const Plan& plan, const StrategyCostOptions& options,
                    Sender& sender) {
   if (kind == StrategyKind::zero1_owner) add_new_weights(plan, options, sender);
-  if (!plan.row_shards || options.memory.optimizer.matrices_on_adamw) return;
+  if (!plan.row_shards || options.memory.optimizer.matrices == MatrixOptimizer::adamw) return;
   const std::vector<detail::TrainableMatrix> matrices = detail::trainable_matrices(model);
   if (kind == StrategyKind::fsdp2_gather) add_gathered(matrices, options, sender);
   if (kind == StrategyKind::fsdp2_alltoall) {
@@ -160,8 +160,10 @@ std::vector<StrategyLoad> strategy_loads(StrategyKind kind, const ModelSpec& mod
     throw ContractError(
         fmt::format("strategy loads for W = {}: the topology has {} ranks", plan.world_size, topology.world_size()));
   }
+  require_supported(kind, options.memory.optimizer.matrices);
   StrategyCostOptions all = options;
   all.memory.resident_weights = kind == StrategyKind::zero1_owner;
+  if (kind != StrategyKind::matrix_fsdp) all.memory.step_in_backward = false;
   const std::vector<UnitPolicy> policies = resolve(all.memory.policies, model, plan.world_size);
   for (const UnitPolicy& policy : policies) {
     if (policy.reshard_to > 1) {

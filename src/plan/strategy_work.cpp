@@ -27,19 +27,6 @@ std::int64_t rows_of(const MatrixPart& part, int rank, int world_size) {
   return row_chunk(part.rows, rank, world_size).size();
 }
 
-/// Of whole matrices, orthogonalized one after the other.
-struct Whole {
-  std::int64_t largest = 0;
-  NewtonSchulzScratch scratch;
-
-  void include(const ParameterSpec& spec, const OptimizerCost& cost) {
-    largest = std::max(largest, element_count(spec.shape));
-    for (const MatrixPart& part : matrix_parts(spec))
-      scratch.include(newton_schulz_scratch(part.rows, part.cols, cost.algorithm, cost.newton_schulz_steps));
-  }
-  [[nodiscard]] std::int64_t bytes() const { return element_bytes * largest + scratch.bytes(); }
-};
-
 /// Elements of fsdp2's buffers on one rank.
 struct Sharded {
   std::int64_t update = 0;    ///< this rank's rows of a parameter
@@ -85,12 +72,12 @@ std::int64_t gathered_bytes(const std::vector<TrainableMatrix>& matrices, const 
   const std::size_t slots =
       std::min(static_cast<std::size_t>(options.matrices_ahead) + 1, std::max<std::size_t>(1, matrices.size()));
   std::vector<std::int64_t> sizes(slots, 0);
-  Whole whole;
+  MatrixScratch whole;
   for (std::size_t i = 0; i < matrices.size(); ++i) {
     sizes[i % slots] = std::max(sizes[i % slots], matrices[i].size());
     whole.include(*matrices[i].spec, options.memory.optimizer);
   }
-  std::int64_t bytes = whole.scratch.bytes();
+  std::int64_t bytes = whole.newton_schulz.bytes();
   for (const std::int64_t size : sizes)
     bytes += element_bytes * size;
   return bytes;
@@ -101,7 +88,7 @@ std::int64_t exchanged_bytes(const std::vector<TrainableMatrix>& matrices,
                              const OptimizerCost& cost) {
   std::vector<std::int64_t> rows(static_cast<std::size_t>(rounds_in_flight), 0);
   std::vector<std::int64_t> own(rows.size(), 0);
-  Whole whole;
+  MatrixScratch whole;
   for (std::size_t k = 0; k < rounds.size(); ++k) {
     std::int64_t here = 0;
     for (const std::int64_t index : rounds[k]) {
@@ -116,7 +103,7 @@ std::int64_t exchanged_bytes(const std::vector<TrainableMatrix>& matrices,
     own[k % own.size()] = std::max(own[k % own.size()], matrix.size());
     whole.include(*matrix.spec, cost);
   }
-  std::int64_t bytes = whole.scratch.bytes();
+  std::int64_t bytes = whole.newton_schulz.bytes();
   for (std::size_t s = 0; s < rows.size(); ++s)
     bytes += element_bytes * (rows[s] + own[s]);
   return bytes;
@@ -126,7 +113,7 @@ std::int64_t exchanged_bytes(const std::vector<TrainableMatrix>& matrices,
 std::vector<std::int64_t> whole_bytes(const std::vector<TrainableMatrix>& matrices, const Plan& plan,
                                       const OptimizerCost& cost) {
   const bool all = plan.replicated || plan.world_size == 1;
-  std::vector<Whole> ranks(all ? 1 : static_cast<std::size_t>(plan.world_size));
+  std::vector<MatrixScratch> ranks(all ? 1 : static_cast<std::size_t>(plan.world_size));
   for (const TrainableMatrix& matrix : matrices) {
     const int rank = all ? 0 : plan.owner(matrix.unit, matrix.parameter);
     ranks[static_cast<std::size_t>(rank)].include(*matrix.spec, cost);
@@ -154,7 +141,8 @@ std::int64_t row_flops(StrategyKind kind, const ParameterSpec& spec, int rank, i
       flops += sharded_newton_schulz_flops(part.rows, part.cols, rows_of(part, rank, world_size),
                                            rows_of(part, 0, world_size), cost.newton_schulz_steps);
     } else if (kind == StrategyKind::fsdp2_gather) {
-      flops += newton_schulz_flops(part.rows, part.cols, cost.newton_schulz_steps, cost.algorithm);
+      flops +=
+          newton_schulz_flops(part.rows, part.cols, cost.newton_schulz_steps, cost.algorithm, cost.newton_schulz_dtype);
     }
   }
   return flops;
@@ -169,7 +157,7 @@ std::int64_t whole_newton_schulz_flops(const ParameterSpec& spec, const Optimize
 std::vector<std::int64_t> strategy_workspaces(StrategyKind kind, const ModelSpec& model, const Plan& plan,
                                               const StrategyCostOptions& options) {
   std::vector<std::int64_t> bytes(static_cast<std::size_t>(plan.world_size), 0);
-  if (options.memory.optimizer.matrices_on_adamw) return bytes;
+  if (options.memory.optimizer.matrices == MatrixOptimizer::adamw) return bytes;
   const std::vector<TrainableMatrix> matrices = trainable_matrices(model);
   if (!plan.row_shards || plan.world_size == 1) return whole_bytes(matrices, plan, options.memory.optimizer);
   std::vector<std::vector<std::int64_t>> rounds;
@@ -184,7 +172,7 @@ std::vector<std::int64_t> strategy_flops(StrategyKind kind, const ModelSpec& mod
                                          const StrategyCostOptions& options) {
   const OptimizerCost& cost = options.memory.optimizer;
   std::vector<std::int64_t> flops(static_cast<std::size_t>(plan.world_size), 0);
-  const bool rows = plan.row_shards && plan.world_size > 1 && !cost.matrices_on_adamw;
+  const bool rows = plan.row_shards && plan.world_size > 1 && cost.matrices != MatrixOptimizer::adamw;
   if (!rows) {
     const PlanReport planned = report(model, plan, options.memory);
     for (std::size_t rank = 0; rank < flops.size(); ++rank)

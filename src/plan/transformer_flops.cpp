@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include <matrixfsdp/core/error.hpp>
@@ -33,6 +35,17 @@ std::int64_t block_product_flops(const TransformerShape& shape, std::int64_t tok
 std::int64_t forward_product_flops(const TransformerShape& shape, std::int64_t tokens, std::int64_t sequence_length) {
   return shape.layers * block_product_flops(shape, tokens, sequence_length) +
          2 * tokens * shape.hidden * shape.vocabulary;
+}
+
+std::array<std::int64_t, 4> rounded_operand_elements(const TransformerShape& shape, std::int64_t tokens,
+                                                     std::int64_t token_block) {
+  const std::int64_t hidden = shape.hidden;
+  const std::int64_t qkv = hidden + 2 * shape.kv_heads * shape.head_dimension();
+  const std::int64_t inner = (shape.style == TransformerStyle::gpt2 ? 1 : 2) * shape.ffn;
+  const std::int64_t widest = std::max({hidden, qkv, inner, shape.ffn});
+  const std::int64_t input = tokens * std::max(hidden, shape.ffn);
+  return {input, std::max(input, hidden * widest), std::max(shape.vocabulary * hidden, tokens * widest),
+          token_block * shape.vocabulary};
 }
 
 }  // namespace matrixfsdp

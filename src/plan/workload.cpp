@@ -39,9 +39,9 @@ Workload make_workload(const ModelSpec& model, int world_size, const OptimizerCo
       const std::int64_t count = element_count(parameters[p].shape);
       if (count == 0) continue;
       const bool matrix = kind_of(parameters[p]) == ParameterKind::matrix;
-      const Load load{
-          count * resident_bytes_per_element(parameters[p], cost),
-          measured != nullptr ? nanoseconds(parameters[p], matrix, *measured) : step_flops(parameters[p], cost)};
+      const Load load{resident_bytes(parameters[p], count, cost), measured != nullptr
+                                                                      ? nanoseconds(parameters[p], matrix, *measured)
+                                                                      : step_flops(parameters[p], cost)};
       (matrix ? work.matrices : work.tails).push_back({u, p, count, load});
       work.matrices_of_unit[u] += matrix ? 1 : 0;
       work.total += load;

@@ -9,9 +9,10 @@ if(MATRIXFSDP_BUILD_APPS)
   target_compile_definitions(test_train PRIVATE
     MATRIXFSDP_MPIEXEC="${MPIEXEC_EXECUTABLE}" MATRIXFSDP_TRAIN="$<TARGET_FILE:mfsdp-train>"
     MATRIXFSDP_BENCH="$<TARGET_FILE:mfsdp-bench>" MATRIXFSDP_PLAN="$<TARGET_FILE:mfsdp-plan>" MATRIXFSDP_PMPI="$<TARGET_FILE:pmpi_bytes>"
+    MATRIXFSDP_CKPT="$<TARGET_FILE:mfsdp-ckpt>" MATRIXFSDP_OPTIMIZERS="${PROJECT_SOURCE_DIR}/apps/bench/optimizers.sh"
     MATRIXFSDP_PAPER="${PROJECT_SOURCE_DIR}/apps/bench/paper.sh" MATRIXFSDP_TEST_FOLDER="${CMAKE_CURRENT_BINARY_DIR}/train")
-  target_link_libraries(test_train PRIVATE matrixfsdp_schema nlohmann_json::nlohmann_json fmt::fmt GTest::gtest_main)
-  add_dependencies(test_train mfsdp-train mfsdp-bench mfsdp-plan pmpi_bytes)
+  target_link_libraries(test_train PRIVATE matrixfsdp_schema matrixfsdp_linalg nlohmann_json::nlohmann_json fmt::fmt GTest::gtest_main)
+  add_dependencies(test_train mfsdp-train mfsdp-bench mfsdp-plan mfsdp-ckpt pmpi_bytes)
   if(NOT MATRIXFSDP_ENABLE_NCCL)
     target_compile_definitions(test_train PRIVATE MATRIXFSDP_WITHOUT_NCCL)
   endif()

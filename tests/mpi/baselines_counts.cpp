@@ -47,6 +47,8 @@ SyntheticOptions options_of(StrategyKind kind, const Setting& setting) {
   options.strategy = kind;
   options.optimizer.matrices = setting.optimizer;
   options.optimizer.muon.newton_schulz.steps = setting.newton_schulz_steps;
+  // Every step refreshes: each one's FLOPs are those that the plan has on average.
+  options.optimizer.shampoo.preconditioner.frequency = options.optimizer.soap.preconditioner.frequency = 1;
   options.sharding.prefetch = setting.prefetch;
   options.sharding.reduces_in_flight = setting.reduces_in_flight;
   options.sharding.collective = setting.collective;
@@ -60,8 +62,7 @@ StrategyCostOptions costs_of(const SyntheticOptions& options, const Setting& set
   costs.memory.reduces_in_flight = setting.reduces_in_flight;
   costs.memory.passes = setting.passes;
   costs.memory.policies = options.sharding.policies;
-  costs.memory.optimizer = {NewtonSchulzAlgorithm::automatic, setting.newton_schulz_steps,
-                            setting.optimizer == MatrixOptimizer::adamw};
+  costs.memory.optimizer = cost_of(options.optimizer);
   costs.collective = setting.collective;
   return costs;
 }
@@ -69,12 +70,12 @@ StrategyCostOptions costs_of(const SyntheticOptions& options, const Setting& set
 void expect_counts(StrategyKind kind, const Setting& setting) {
   SCOPED_TRACE(fmt::format("{}, {} passes, prefetch {}, {} reduces in flight, collective {}, {}", name_of(kind),
                            setting.passes, setting.prefetch, setting.reduces_in_flight, name_of(setting.collective),
-                           setting.optimizer == MatrixOptimizer::muon ? "muon" : "adamw"));
+                           name_of(setting.optimizer)));
   const ModelSpec spec = counted_model();
   const SyntheticOptions options = options_of(kind, setting);
   Communicator own = testing::duplicate_world();
   PlannerOptions planner;
-  planner.optimizer.matrices_on_adamw = setting.optimizer == MatrixOptimizer::adamw;
+  planner.optimizer = cost_of(options.optimizer);
   const Plan plan = make_strategy_plan(kind, spec, own.size(), planner);
   SyntheticRun run(own, spec, plan, options);
   const auto rule = gradients_of(GradientKind::ordinary, 1, options.micro_batches);
@@ -104,7 +105,8 @@ class BaselineCounts : public ::testing::TestWithParam<StrategyKind> {};
 
 // CASES 3: bytes of real elements only; CASES 2: a rank computes what it holds.
 TEST_P(BaselineCounts, bytes_flops_and_memory_are_the_formulas) {
-  for (const MatrixOptimizer optimizer : {MatrixOptimizer::muon, MatrixOptimizer::adamw}) {
+  for (const MatrixOptimizer optimizer : matrix_optimizers()) {
+    if (!supports(GetParam(), optimizer)) continue;
     for (const std::int64_t passes : {1, 3}) {
       for (const std::int64_t prefetch : {0, 1, 5}) {
         Setting setting;

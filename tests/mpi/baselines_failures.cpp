@@ -94,12 +94,14 @@ TEST_P(BaselineFailures, momentum_of_a_failed_matrix_stays) {
 
 // CASES 49, 52, 53: weights and state, from every strategy to every other.
 TEST_P(BaselineFailures, a_checkpoint_loads_under_every_other_strategy) {
-  for (const MatrixOptimizer matrices : {MatrixOptimizer::muon, MatrixOptimizer::adamw}) {
+  for (const MatrixOptimizer matrices : matrix_optimizers()) {
+    if (!supports(GetParam(), matrices)) continue;
     const testing::SharedFolder folder(world());
     CheckpointRun saved = run_of(GetParam(), matrices);
     saved.fill(5);
     io::save_checkpoint(folder / "a", saved.model, *saved.optimizer, testing::training_state(1));
     for (const StrategyKind kind : strategy_kinds()) {
+      if (!supports(kind, matrices)) continue;
       SCOPED_TRACE(name_of(kind));
       CheckpointRun loaded = run_of(kind, matrices);
       loaded.fill(6);
@@ -115,6 +117,25 @@ TEST_P(BaselineFailures, a_checkpoint_loads_under_every_other_strategy) {
       for (std::size_t i = 0; i < up.size(); ++i)
         ASSERT_EQ(up(i), expected.model.weights(1)[0](i)) << i;
     }
+  }
+}
+
+// Row shards and factors of whole matrices: an error before anything is made, that names both.
+TEST_P(BaselineFailures, an_optimizer_that_needs_whole_matrices_is_refused_by_name) {
+  const StrategyKind kind = GetParam();
+  const ModelSpec spec = checkpoint_model();
+  for (const MatrixOptimizer matrices : matrix_optimizers()) {
+    StrategyOptions options;
+    options.optimizer.matrices = matrices;
+    const auto make = [&] { Strategy(kind, world(), spec, make_strategy_plan(kind, spec, world().size()), options); };
+    if (supports(kind, matrices)) {
+      EXPECT_NO_THROW(make()) << name_of(matrices);
+      continue;
+    }
+    const std::string message = testing::common_message_of<InputError>(world(), make);
+    EXPECT_NE(message.find(fmt::format("strategy {} with optimizer {}", name_of(kind), name_of(matrices))),
+              std::string::npos)
+        << message;
   }
 }
 

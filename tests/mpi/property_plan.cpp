@@ -108,7 +108,7 @@ std::string too_heavy(const char* what, const Figures& figures, int ranks, std::
 
 std::string imbalance(const PropertyCase& sample) {
   OptimizerCost cost;
-  cost.matrices_on_adamw = sample.matrices == MatrixOptimizer::adamw;
+  cost.matrices = sample.matrices;
   Figures bytes;
   Figures flops;
   std::int64_t units_with_tails = 0;
@@ -118,7 +118,7 @@ std::string imbalance(const PropertyCase& sample) {
       const bool matrix = kind_of(spec) == ParameterKind::matrix;
       tails = tails || !matrix;
       if (!matrix && sample.tails == TailPlacement::spread) continue;
-      bytes.largest = std::max(bytes.largest, element_count(spec.shape) * resident_bytes_per_element(spec, cost));
+      bytes.largest = std::max(bytes.largest, resident_bytes(spec, element_count(spec.shape), cost));
       flops.largest = std::max(flops.largest, step_flops(spec, cost));
     }
     units_with_tails += tails ? 1 : 0;

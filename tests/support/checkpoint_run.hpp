@@ -44,8 +44,12 @@ class CheckpointRun {
  public:
   CheckpointRun(Communicator& communicator, Plan plan, ModelSpec spec = checkpoint_model(),
                 MatrixOptimizer matrices = MatrixOptimizer::muon, StrategyKind kind = StrategyKind::matrix_fsdp)
+      : CheckpointRun(communicator, std::move(plan), std::move(spec), options_for(matrices), kind) {}
+
+  CheckpointRun(Communicator& communicator, Plan plan, ModelSpec spec, const RoutingOptions& options,
+                StrategyKind kind = StrategyKind::matrix_fsdp)
       : strategy(plan.replicated ? StrategyKind::ddp : kind, communicator, std::move(spec), std::move(plan),
-                 options_for(matrices)),
+                 {{}, options}),
         model(strategy.model()),
         optimizer(&strategy.optimizer()) {}
 
@@ -70,9 +74,9 @@ class CheckpointRun {
   Optimizer* optimizer;
 
  private:
-  static StrategyOptions options_for(MatrixOptimizer matrices) {
-    StrategyOptions options;
-    options.optimizer.matrices = matrices;
+  static RoutingOptions options_for(MatrixOptimizer matrices) {
+    RoutingOptions options;
+    options.matrices = matrices;
     return options;
   }
 

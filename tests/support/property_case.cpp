@@ -166,7 +166,7 @@ Plan PropertyCase::plan() const {
   PlannerOptions options;
   options.policy = policy;
   options.tails = tails;
-  options.optimizer.matrices_on_adamw = matrices == MatrixOptimizer::adamw;
+  options.optimizer.matrices = matrices;
   return make_plan(model, ranks, options);
 }
 

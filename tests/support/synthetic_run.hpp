@@ -64,15 +64,17 @@ class SyntheticRun {
   /// Collective.
   SyntheticStep step(const GradientRule& rule) {
     model_.begin_step();
+    StepInput input;
+    input.step = taken_ + 1;
+    if (options_.sharding.step_in_backward) strategy_.step_in_backward(input);
     const int ranks = model_.communicator().size();
     for (std::int64_t pass = 0; pass < options_.micro_batches / ranks; ++pass)
       run_pass(rule, pass * ranks + model_.communicator().rank());
     const GradientNorm norm = gradient_norm(model_);
     SyntheticStep done{norm.norm, norm.finite, {}};
     if (!done.finite) return done;
-    StepInput input;
     input.gradient_scale = clip_scale(norm.norm, options_.max_norm);
-    input.step = ++taken_;
+    ++taken_;
     done.taken = strategy_.step(input);
     return done;
   }
@@ -155,7 +157,8 @@ class SyntheticRun {
       visitor(view.spec->name, view.elements, std::span<const float>(view.weight.data(), view.weight.size()));
     for (const StateView& state : optimizer().state()) {
       const ParameterView& view = optimizer().views()[state.view];
-      visitor(view.spec->name + "/" + state.name, view.elements,
+      const Interval elements = state.shape ? Interval{0, element_count(*state.shape)} : view.elements;
+      visitor(view.spec->name + "/" + state.name, elements,
               std::span<const float>(state.values.data(), state.values.size()));
     }
   }

@@ -30,13 +30,14 @@ struct Training {
   RoutingOptions optimizer;
   Schedule schedule;
   double max_norm = 0.0;
-  std::int64_t batch = 12;       ///< sequences
-  std::int64_t micro_batch = 1;  ///< sequences; batch / micro_batch is a multiple of every W that is used
-  std::int64_t tokens = 16;      ///< per sequence
-  std::uint64_t seed = 1;        ///< of weights and data
-  bool recompute = false;        ///< in the transformer
-  int prefetch = 1;              ///< of the sharded model
-  UnitPolicies policies;         ///< of the sharded model
+  std::int64_t batch = 12;        ///< sequences
+  std::int64_t micro_batch = 1;   ///< sequences; batch / micro_batch is a multiple of every W that is used
+  std::int64_t tokens = 16;       ///< per sequence
+  std::uint64_t seed = 1;         ///< of weights and data
+  bool recompute = false;         ///< in the transformer
+  bool step_in_backward = false;  ///< in the sharded model, where the plan is not replicated
+  int prefetch = 1;               ///< of the sharded model
+  UnitPolicies policies;          ///< of the sharded model
   StrategyKind strategy = StrategyKind::matrix_fsdp;  ///< of a plan that is not replicated
   /// On the loss of a micro-batch, by step and index; one where empty.
   std::function<float(std::int64_t, std::int64_t)> weight;
@@ -90,6 +91,10 @@ class TrainingLoop {
   StepRecord step(const Batch& batch) {
     ++step_;
     std::vector<double> losses;
+    StepInput input;
+    input.schedule = training_.schedule.factor(step_);
+    input.step = taken_ + 1;
+    if (training_.step_in_backward) strategy_.step_in_backward(input);
     model_.begin_step();
     for (std::int64_t pass = 0; pass < passes(communicator_, training_); ++pass)
       losses.push_back(run_pass(batch, pass * communicator_.size() + communicator_.rank()));
@@ -99,10 +104,8 @@ class TrainingLoop {
     record.norm = norm.norm;
     record.skipped = !norm.finite;
     if (record.skipped) return record;
-    StepInput input;
     input.gradient_scale = clip_scale(norm.norm, training_.max_norm);
-    input.schedule = training_.schedule.factor(step_);
-    input.step = ++taken_;
+    ++taken_;
     record.matrices = strategy_.step(input).matrices_orthogonalized;
     return record;
   }
@@ -148,6 +151,7 @@ class TrainingLoop {
     ShardedModelOptions options;
     options.prefetch = training.prefetch;
     options.policies = training.policies;
+    options.step_in_backward = training.step_in_backward;
     options.passes = passes(communicator, training);
     options.seed = training.seed;
     return options;

@@ -133,6 +133,24 @@ TEST(BenchTrainStep, planners_place_the_same_model_otherwise) {
   EXPECT_EQ(planners, (std::set<std::string>{"role", "scope", "cost", "balanced"}));
 }
 
+// A row of its own for matrix-fsdp, compared with the one before it; less memory of gradients, as predicted.
+TEST(BenchTrainStep, steps_in_backward_are_compared_with_steps_afterwards) {
+  const auto rows = rows_of("2", {"--strategy", "ddp", "matrix-fsdp", "--layers", "4", "--step-in-backward"});
+  ASSERT_EQ(rows.size(), 3U);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(rows[i]["step_in_backward"].get<bool>(), i == 2);
+    EXPECT_EQ(rows[i]["optimizer_hidden_share"].is_null(), i != 2);
+    EXPECT_EQ(rows[i]["gradient_bytes"], rows[i]["predicted_gradient_bytes"]);
+  }
+  EXPECT_LT(rows[2]["gradient_bytes"].get<std::int64_t>(), rows[1]["gradient_bytes"].get<std::int64_t>());
+  EXPECT_LT(rows[2]["peak_bytes"].get<std::int64_t>(), rows[1]["peak_bytes"].get<std::int64_t>());
+  EXPECT_EQ(rows[2]["optimizer_bytes"], 0);
+  EXPECT_GT(rows[2]["optimizer_ms"]["median"].get<double>(), 0) << "its units' steps";
+  const double saved = rows[1]["total_ms"]["median"].get<double>() - rows[2]["total_ms"]["median"].get<double>();
+  EXPECT_NEAR(rows[2]["optimizer_hidden_share"]["median"].get<double>(),
+              saved / rows[1]["optimizer_ms"]["median"].get<double>(), 1e-9);
+}
+
 TEST(BenchTrainStep, bad_input_is_one_line) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> bad = {
       {{"--layers", "0"}, "--layers '0': expected an integer of at least 1"},

@@ -47,6 +47,28 @@ TEST(PlanProgram, without_a_profile_no_times_are_invented) {
   EXPECT_EQ(text.err, "");
 }
 
+// Gradients of two units in flight, where a step has one pass: of a block each, or of a block and the root.
+TEST(PlanProgram, steps_in_backward_need_fewer_gradients) {
+  const std::vector<std::string> model{"--model", "gpt2:124m", "--ranks", "8"};
+  const auto with = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = model;
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return plan_of(arguments);
+  };
+  const auto afterwards = with({});
+  const auto stepped = with({"--step-in-backward"});
+  const auto passes = with({"--step-in-backward", "--passes", "2"});
+  for (std::size_t r = 0; r < 8; ++r) {
+    const auto figure = [r](const nlohmann::json& plan, const char* name) {
+      return plan["ranks"][r][name].get<std::int64_t>();
+    };
+    EXPECT_LT(figure(stepped, "gradient_bytes"), figure(afterwards, "gradient_bytes"));
+    EXPECT_EQ(figure(afterwards, "bytes") - figure(stepped, "bytes"),
+              figure(afterwards, "gradient_bytes") - figure(stepped, "gradient_bytes"));
+    EXPECT_EQ(figure(passes, "gradient_bytes"), figure(afterwards, "gradient_bytes")) << "sums between passes";
+  }
+}
+
 // 2 ranks on 2 nodes, a hop 1 ms, a byte 1 ns: a rank sends its own half of the unit's bytes, and nothing is faster.
 TEST(PlanProgram, a_profile_predicts_each_unit) {
   const std::string profile = fresh_folder("plan-profile") + "/profile.json";

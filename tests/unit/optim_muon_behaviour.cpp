@@ -206,7 +206,7 @@ TEST(MuonBehaviour, StepCountsWhatThePlanCounts) {
   for (const ParameterSpec& spec :
        {parameter("a", {6, 20}), parameter("b", {3, 9, 5}), fused("c", {12, 12}, 1, {5, 7})}) {
     parameters.add(spec, ParameterKind::matrix);
-    expected += step_flops(spec, {NewtonSchulzAlgorithm::automatic, 5, false});
+    expected += step_flops(spec, {NewtonSchulzAlgorithm::automatic, 5, MatrixOptimizer::muon, {}});
   }
   EXPECT_EQ(Muon(parameters.views(), {}).step({}).flops, expected);
 }

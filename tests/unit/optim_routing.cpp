@@ -36,6 +36,33 @@ std::vector<std::string> keys(Optimizer& optimizer) {
   return keys;
 }
 
+// Step in backward: units one by one, in any order, are one step.
+TEST(Routing, UnitsOneByOneAreOneStep) {
+  const auto two_units = [](const Parameters& parameters) {
+    std::vector<ParameterView> views = parameters.views();
+    for (std::size_t i = 0; i < views.size(); ++i)
+      views[i].unit = i % 2;
+    return views;
+  };
+  const Parameters together = model();
+  const Parameters apart = model();
+  const auto one = make_optimizer(two_units(together), {});
+  const auto units = make_optimizer(two_units(apart), {});
+  for (std::int64_t step = 1; step <= 3; ++step) {
+    const StepInput input{1.0, 0.5, step};
+    const StepResult expected = one->step(input);
+    StepResult result = units->step({1.0, 0.5, step, nullptr, 1});
+    EXPECT_LT(result.flops, expected.flops);
+    append(units->step({1.0, 0.5, step, nullptr, 0}), result);
+    EXPECT_EQ(result.flops, expected.flops);
+    EXPECT_EQ(result.matrices_orthogonalized, expected.matrices_orthogonalized);
+    EXPECT_EQ(result.seconds.size(), expected.seconds.size());
+    EXPECT_EQ(units->step({1.0, 0.5, step, nullptr, 7}).flops, 0) << "it has no views";
+    for (std::size_t i = 0; i < one->views().size(); ++i)
+      EXPECT_EQ(bits_of(units->views()[i].weight), bits_of(one->views()[i].weight)) << one->views()[i].spec->name;
+  }
+}
+
 // CASES 35: the keys exist from construction and stay.
 TEST(Routing, StateIsThatOfBothInCanonicalOrder) {
   const Parameters parameters = model();

@@ -120,13 +120,13 @@ TEST(OrthogonalizeContract, StrideChangesNoBit) {
 TEST(OrthogonalizeContract, WorkspaceGrowsOnlyAndIsCounted) {
   NewtonSchulzWorkspace<float> workspace;
   EXPECT_EQ(workspace.bytes(), 0);
-  workspace.reserve(12, 20, Algorithm::standard);
+  workspace.reserve(12, 20, {Algorithm::standard});
   EXPECT_EQ(workspace.bytes(), 4 * (12 * 20 + 2 * 12 * 12) + 8);
-  workspace.reserve(20, 12, Algorithm::gram);
+  workspace.reserve(20, 12, {Algorithm::gram});
   EXPECT_EQ(workspace.bytes(), 4 * (12 * 20 + 4 * 12 * 12) + 8);
-  workspace.reserve(3, 5000, Algorithm::automatic);
+  workspace.reserve(3, 5000, {Algorithm::automatic});
   EXPECT_EQ(workspace.bytes(), 4 * (15000 + 4 * 12 * 12) + 8 * 6);
-  workspace.reserve(2, 2, Algorithm::standard);
+  workspace.reserve(2, 2, {Algorithm::standard});
   EXPECT_EQ(workspace.bytes(), 4 * (15000 + 4 * 12 * 12) + 8 * 6);
 }
 

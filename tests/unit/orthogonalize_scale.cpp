@@ -8,9 +8,11 @@
 
 #include <gtest/gtest.h>
 
+#include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/orthogonalize/newton_schulz.hpp>
 
 #include "support/matrices.hpp"
+#include "support/polynomials.hpp"
 
 // CASES 17 and 18: the answer does not depend on the scale, and degenerate inputs have one.
 namespace matrixfsdp {
@@ -85,6 +87,36 @@ TEST(OrthogonalizeScale, LargestFiniteValues) {
   EXPECT_LT(reference::relative_distance(run<double>(scaled(input, std::numeric_limits<double>::max())).dense(),
                                          run<double>(input).dense()),
             1e-14);
+}
+
+// What torch.optim.Muon does to tiny norms, where it is asked for: x / max(norm, floor).
+TEST(OrthogonalizeScale, ANormFloorScalesOnlyWhatIsBelowIt) {
+  const Dense input = rounded<float>(reference::gaussian(12, 20, 8));
+  const auto with_floor = [&](const Dense& matrix, double floor, auto zero) {
+    using T = decltype(zero);
+    NewtonSchulzWorkspace<T> workspace;
+    const Strided<T> values(matrix);
+    const Strided<T> output(matrix.rows, matrix.cols);
+    NewtonSchulzOptions options;
+    options.norm_floor = floor;
+    EXPECT_EQ(orthogonalize<T>(values.view(), output.view(), options, workspace).status, OrthogonalizeStatus::ok);
+    return output.dense();
+  };
+  const double norm = reference::norm(input);
+  EXPECT_EQ(with_floor(input, 0.999 * norm, 0.0F).values, run<float>(input).dense().values);
+  // Singular values of the input over the floor, through the same polynomials.
+  reference::Svd parts = reference::svd(input);
+  const reference::Steps steps = test::steps_of(quintic_sequence("polar-express"), 5);
+  for (const double floor : {10 * norm, 1e3 * norm}) {
+    std::vector<double> sigma = parts.sigma;
+    for (double& value : sigma)
+      value = reference::apply(steps, value / floor);
+    const Dense expected = reference::compose(parts, sigma);
+    EXPECT_LT(reference::relative_distance(with_floor(input, floor, 0.0F), expected), 5e-5) << floor;
+    EXPECT_LT(reference::relative_distance(with_floor(input, floor, 0.0), expected), 1e-11) << floor;
+  }
+  EXPECT_THROW(with_floor(input, -1, 0.0F), ContractError);
+  EXPECT_THROW(with_floor(input, std::numeric_limits<double>::infinity(), 0.0F), ContractError);
 }
 
 TEST(OrthogonalizeScale, ZeroGivesZero) {

@@ -146,7 +146,7 @@ class BruteForce {
     for (std::size_t u = 0; u < model.units.size(); ++u) {
       used_[u].assign(static_cast<std::size_t>(ranks), false);
       for (const ParameterSpec& spec : model.units[u].parameters) {
-        const double bytes = static_cast<double>(element_count(spec.shape) * resident_bytes_per_element(spec, {}));
+        const double bytes = static_cast<double>(resident_bytes(spec, element_count(spec.shape), {}));
         const double flops = static_cast<double>(step_flops(spec, {}));
         items_.push_back({u, bytes, flops});
         bytes_bound_ = std::max(bytes_bound_, bytes);
@@ -326,7 +326,7 @@ TEST(PlanBalance, large_packed_tails_come_first) {
 // AdamW for everything: bytes and work are proportional to elements, so one measure decides.
 TEST(PlanBalance, adamw_only) {
   PlannerOptions options;
-  options.optimizer.matrices_on_adamw = true;
+  options.optimizer.matrices = MatrixOptimizer::adamw;
   const ModelSpec model = transformer_model(transformer_from_name("gpt2:124m"));
   for (const int ranks : {3, 8})
     EXPECT_LE(over_bound(model, make_plan(model, ranks, options), options.optimizer), 1.001) << ranks;

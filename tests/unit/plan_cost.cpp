@@ -140,22 +140,22 @@ TEST(StepCost, sums_over_the_parts_of_a_matrix) {
 TEST(StepCost, tails_frozen_and_adamw) {
   const OptimizerCost muon;
   OptimizerCost adamw;
-  adamw.matrices_on_adamw = true;
+  adamw.matrices = MatrixOptimizer::adamw;
   const ParameterSpec matrix = test::parameter("w", {4, 5});
   const ParameterSpec tail = test::parameter("b", {20});
   EXPECT_EQ(step_flops(tail, muon), 240);
   EXPECT_EQ(step_flops(matrix, adamw), 240);
-  EXPECT_EQ(state_elements(matrix, muon), 1);
-  EXPECT_EQ(state_elements(tail, muon), 2);
-  EXPECT_EQ(state_elements(matrix, adamw), 2);
-  EXPECT_EQ(resident_bytes_per_element(matrix, muon), 12);
-  EXPECT_EQ(resident_bytes_per_element(tail, muon), 16);
-  EXPECT_EQ(resident_bytes_per_element(matrix, adamw), 16);
+  EXPECT_EQ(state_bytes(matrix, 20, muon), 80);
+  EXPECT_EQ(state_bytes(tail, 1, muon), 8);
+  EXPECT_EQ(state_bytes(matrix, 20, adamw), 160);
+  EXPECT_EQ(resident_bytes(matrix, 20, muon), 240);
+  EXPECT_EQ(resident_bytes(tail, 1, muon), 16);
+  EXPECT_EQ(resident_bytes(matrix, 20, adamw), 320);
   for (const Shape& shape : {Shape{4, 5}, Shape{20}}) {
     const ParameterSpec frozen = test::frozen("f", shape);
     EXPECT_EQ(step_flops(frozen, muon), 0);
-    EXPECT_EQ(state_elements(frozen, muon), 0);
-    EXPECT_EQ(resident_bytes_per_element(frozen, muon), 4) << "the weight only";
+    EXPECT_EQ(state_bytes(frozen, 20, muon), 0);
+    EXPECT_EQ(resident_bytes(frozen, 20, muon), 80) << "the weight only";
   }
   EXPECT_EQ(step_flops(test::parameter("empty", {0, 8}), muon), 0);
 }

@@ -73,7 +73,7 @@ TEST(PlanReports, a_replicated_plan_needs_everything_everywhere) {
 TEST(PlanReports, the_optimizer_is_the_one_that_is_asked_for) {
   const ModelSpec model = one_unit({parameter("w", {4, 6})});
   MemoryOptions options;
-  options.optimizer.matrices_on_adamw = true;
+  options.optimizer.matrices = MatrixOptimizer::adamw;
   const PlanReport figures = report(model, make_plan(model, 1), options);
   EXPECT_EQ(figures.ranks[0].owned_bytes, 24 * 16);
   EXPECT_EQ(figures.ranks[0].flops, 24 * 12);

@@ -142,7 +142,8 @@ TEST(PlanTimeModel, peers_pay_for_the_bytes_of_their_optimizer) {
   const double alltoall = job.predict(StrategyKind::fsdp2_alltoall, machine).optimizer_seconds;
   EXPECT_GE(alltoall, 2 * gathered / 8 - 1e-9);
   EXPECT_LE(alltoall, 3 * gathered / 8);
-  EXPECT_GE(job.predict(StrategyKind::zero1_owner, machine).optimizer_seconds, gathered - 1e-9);
+  EXPECT_NEAR(job.predict(StrategyKind::zero1_owner, machine).optimizer_seconds, gathered, 0.05 * gathered)
+      << "each owner sends its eighth of the model to seven, those of all units at once";
   EXPECT_NEAR(job.predict(StrategyKind::ddp, machine).optimizer_seconds, 0, 1e-8) << "its memory traffic";
   // What travels as half as many bytes takes half the time.
   job.options.master_weights = false;

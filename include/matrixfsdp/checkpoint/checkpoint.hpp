@@ -9,6 +9,7 @@
 #include <matrixfsdp/optim/optimizer.hpp>
 #include <matrixfsdp/schema/manifest.hpp>
 
+/// @file
 /// Checkpoints of sharded runs: FOLDER/step_00000012 with one HDF5 file per rank that holds something and a manifest
 /// (io/FORMAT.md). Names are the model's: any W and any plan reads what any other has written. All functions here are
 /// collective over the communicator of the model, and fail alike on all ranks: InputError where the user named or
@@ -16,6 +17,7 @@
 /// about what to do or one has not come within the deadline.
 namespace matrixfsdp::io {
 
+/// How saves of one run behave.
 struct SaveOptions {
   /// Checkpoints that stay, this one included; older ones are removed. 0: all stay. Less: ContractError.
   int keep_last = 3;
@@ -43,9 +45,10 @@ TrainingState load_checkpoint(const std::string& step_folder, ShardedModel& mode
 TrainingState load_weights(const std::string& step_folder, ShardedModel& model,
                            std::chrono::milliseconds deadline = std::chrono::minutes(30));
 
+/// Where load_latest has found what it loaded.
 struct LoadedCheckpoint {
-  std::string folder;  ///< of the step
-  TrainingState state;
+  std::string folder;   ///< of the step
+  TrainingState state;  ///< how far that run was
 };
 
 /// Loads the checkpoint that find_latest names, reading each file once for its checksum, and what a rank needs once

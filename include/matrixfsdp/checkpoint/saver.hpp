@@ -11,7 +11,12 @@
 namespace matrixfsdp::io {
 
 /// How far a save is on one rank. The largest of all ranks' is the job's.
-enum class SaveProgress : std::int32_t { idle, ready, working, failed };
+enum class SaveProgress : std::int32_t {
+  idle,     ///< no save is under way
+  ready,    ///< this rank's file is on disk
+  working,  ///< the writer has not come to the end
+  failed,   ///< the writer has met an error, or the deadline has passed
+};
 
 /// Saves of one run into one folder, also while training goes on:
 ///

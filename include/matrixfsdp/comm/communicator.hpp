@@ -17,18 +17,30 @@
 namespace matrixfsdp {
 
 /// Why a byte is sent. Every byte has exactly one purpose.
-enum class Purpose { unshard, reduce, clip, optimizer, other };
-inline constexpr std::size_t purpose_count = 5;
+enum class Purpose {
+  unshard,    ///< weights of units, before they are computed with
+  reduce,     ///< gradients and their sums
+  clip,       ///< the sums of squares of the gradients' norm
+  optimizer,  ///< what an optimizer's step sends, and new weights after it: 0 for matrix-fsdp
+  health,     ///< figures of matrices, to rank 0
+  other,      ///< all else: agreement at the start, losses, checkpoints, calibration
+};
+/// Values of Purpose.
+inline constexpr std::size_t purpose_count = 6;
 
-/// "unshard", "reduce", "clip", "optimizer", "other": keys of a metrics line. Unchecked: a value of the enumeration.
+/// "unshard", "reduce", "clip", "optimizer", "health", "other": keys of a metrics line. Unchecked: a value of the
+/// enumeration.
 std::string_view name_of(Purpose purpose);
 
 /// Payload bytes this rank has handed to MPI for other ranks, by purpose. Copies to itself do not count.
 struct ByteCounts {
-  std::array<std::int64_t, purpose_count> sent{};
+  std::array<std::int64_t, purpose_count> sent{};  ///< bytes, by purpose
 
+  /// Bytes of one purpose.
   [[nodiscard]] std::int64_t& operator[](Purpose purpose) { return sent[static_cast<std::size_t>(purpose)]; }
+  /// Bytes of one purpose.
   [[nodiscard]] std::int64_t operator[](Purpose purpose) const { return sent[static_cast<std::size_t>(purpose)]; }
+  /// Bytes of all purposes.
   [[nodiscard]] std::int64_t total() const;
 };
 
@@ -41,21 +53,22 @@ struct ByteCounts {
 /// and when a peer's message is not of this operation. The operation is then lost, and so is the order of what follows.
 class Communicator {
  public:
-  Communicator(Communicator&&) noexcept;
-  Communicator& operator=(Communicator&&) noexcept;
+  Communicator(Communicator&&) noexcept;             ///< the other may only be destroyed or assigned to
+  Communicator& operator=(Communicator&&) noexcept;  ///< what was here ends as by the destructor
   /// Frees a duplicated communicator, unless an exception unwinds, MPI is finalized, or a request of it was destroyed
   /// before it was complete (what is left of it must not meet another communicator's messages). Never throws, never
   /// waits.
   ~Communicator();
 
-  [[nodiscard]] int rank() const;
-  [[nodiscard]] int size() const;
+  [[nodiscard]] int rank() const;  ///< of this process, 0 to size() - 1
+  [[nodiscard]] int size() const;  ///< ranks: W
 
   /// Longest time that any wait on this communicator lasts; then CommunicationError. Default 300 s. A new one holds for
   /// operations that are issued from then on; with 0 or less a wait takes only what is complete at once.
   [[nodiscard]] std::chrono::milliseconds deadline() const;
-  void set_deadline(std::chrono::milliseconds deadline);
+  void set_deadline(std::chrono::milliseconds deadline);  ///< on this rank alone
 
+  /// What this rank has sent since the communicator was made.
   [[nodiscard]] ByteCounts bytes() const;
 
   /// Collective. Every rank gets every rank's bytes (any sizes, empty ones too), by rank.
@@ -71,8 +84,11 @@ class Communicator {
   void barrier(const OperationLabel& label);
 
   struct Implementation;  ///< of the backend
+  /// By the factories of comm/mpi.hpp.
   explicit Communicator(std::unique_ptr<Implementation> implementation);
+  /// For backends; undefined after a move.
   [[nodiscard]] Implementation& implementation() { return *implementation_; }
+  /// For backends; undefined after a move.
   [[nodiscard]] const Implementation& implementation() const { return *implementation_; }
 
  private:

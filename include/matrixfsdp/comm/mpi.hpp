@@ -7,6 +7,7 @@
 #include <matrixfsdp/comm/communicator.hpp>
 #include <matrixfsdp/plan/topology.hpp>
 
+/// @file
 /// The factory's name says who owns the MPI communicator. All of them throw ContractError where MPI is not running or
 /// `comm` is MPI_COMM_NULL, and CommunicationError where MPI fails. A communicator that is made here, not adopted, has
 /// MPI_ERRORS_RETURN.

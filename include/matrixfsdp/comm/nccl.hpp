@@ -5,6 +5,7 @@
 
 #include <matrixfsdp/comm/communicator.hpp>
 
+/// @file
 /// Segments by NCCL: after attach, gather and reduce (comm/segments.hpp) of a communicator go over NCCL, on one stream,
 /// as float32 or bfloat16, among all ranks or inside groups of them; small messages stay with MPI. Results are
 /// the same bits as MPI's. The schedule of an Unshard is not used: NCCL has its own ways. Bytes are counted as MPI's
@@ -26,8 +27,9 @@ enum class GatherBy {
 /// NCCL's own limit for one group ("Group Calls" in its documentation).
 inline constexpr int most_group_operations = 2048;
 
+/// What attach is told.
 struct Options {
-  GatherBy gather = GatherBy::automatic;
+  GatherBy gather = GatherBy::automatic;         ///< way of every gather
   int group_operations = most_group_operations;  ///< in one group, 2 to most_group_operations; longer groups are cut
 };
 
@@ -35,8 +37,9 @@ struct Options {
 /// it aborts instead, which waits for nobody. Movable.
 class Attachment {
  public:
+  /// By attach. No backend: not active, for the reason that `description` tells.
   Attachment(std::shared_ptr<SegmentBackend> backend, std::string description);
-  Attachment(Attachment&&) noexcept;
+  Attachment(Attachment&&) noexcept;  ///< the other is not active any more
   Attachment& operator=(Attachment&&) = delete;
   ~Attachment();
 

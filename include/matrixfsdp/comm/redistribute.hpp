@@ -10,8 +10,8 @@ namespace matrixfsdp {
 /// Elements for, or from, another rank.
 template <class T>
 struct PeerElements {
-  int peer = 0;
-  TensorView<T> values;
+  int peer = 0;          ///< rank of the communicator
+  TensorView<T> values;  ///< where they are, or where they arrive
 };
 
 /// All-to-all of what differs from pair to pair: every rank sends what `sends` lists and receives what `receives`

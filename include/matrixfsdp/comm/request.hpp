@@ -45,7 +45,8 @@ class Request {
   /// By a backend: `operation` is issued, `rank` and `sequence` are for messages; `deadline` is that of each wait().
   Request(std::shared_ptr<Operation> operation, OperationLabel label, int rank, std::uint64_t sequence,
           std::chrono::milliseconds deadline);
-  Request(Request&& other) noexcept;
+  Request(Request&& other) noexcept;  ///< the other is complete
+  /// What this one had is treated as by the destructor before.
   Request& operator=(Request&& other) noexcept;
   ~Request();
 

@@ -6,6 +6,7 @@
 #include <matrixfsdp/plan/collective.hpp>
 #include <matrixfsdp/tensor/tensor.hpp>
 
+/// @file
 /// Collectives over tables of segments (plan/segment_table.hpp). Both sides of every transfer read the same table, so
 /// an empty interval is skipped by both. Results are the same bits whatever the sizes, the owners, the algorithm and W.
 namespace matrixfsdp {
@@ -27,8 +28,8 @@ Request gather_in_place(Communicator& communicator, Purpose purpose, const Unsha
 
 /// Which pass of a step a reduce is: the first starts the sums, after the last they go to the owners.
 struct Pass {
-  std::int64_t number = 0;
-  bool last = true;
+  std::int64_t number = 0;  ///< 0, 1, ... within the step
+  bool last = true;         ///< no other pass of the step follows
 };
 
 /// Reduce: every rank holds the gradient of its micro-batch in `buffer` (table.size elements). With the index

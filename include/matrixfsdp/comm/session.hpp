@@ -11,6 +11,7 @@
 
 namespace matrixfsdp {
 
+/// What Session::start and Session::adopt are told.
 struct SessionOptions {
   int threads = 1;  ///< of Kokkos' host execution space, >= 1; adopt only names them
   std::chrono::milliseconds deadline = std::chrono::seconds(300);  ///< of start, end, and every wait of world()
@@ -33,7 +34,7 @@ class Session {
   /// MPI_THREAD_FUNNELED; CommunicationError where MPI fails, or not every rank comes within the deadline.
   static Session adopt(MPI_Comm comm, const SessionOptions& options = {});
 
-  Session(Session&&) noexcept;
+  Session(Session&&) noexcept;  ///< the other ends nothing
   Session& operator=(Session&&) = delete;
   /// Ends what start began: waits for all ranks with the deadline, then Kokkos, then MPI. While an exception unwinds it
   /// calls no collective and ends nothing: `main` aborts (run_main).
@@ -42,8 +43,8 @@ class Session {
   /// All ranks of the job, or of the communicator that was adopted. Lives as long as the session.
   Communicator& world();
   [[nodiscard]] int local_rank() const;  ///< within the node
-  [[nodiscard]] int local_size() const;
-  [[nodiscard]] int nodes() const;
+  [[nodiscard]] int local_size() const;  ///< ranks on this rank's node
+  [[nodiscard]] int nodes() const;       ///< on which world() has ranks
   /// "4 ranks on 1 node, Kokkos Serial, MPI ..." for the log and --version.
   [[nodiscard]] std::string description() const;
 
@@ -53,10 +54,12 @@ class Session {
   std::unique_ptr<Implementation> implementation_;
 };
 
-/// Exit codes of all programs.
-inline constexpr int exit_ok = 0;
-inline constexpr int exit_different = 1;
-inline constexpr int exit_error = 2;
+/// Exit codes of all programs (mfsdp-train has one more, 75: to be continued).
+/// @{
+inline constexpr int exit_ok = 0;         ///< done; of comparing programs: the same, or valid
+inline constexpr int exit_different = 1;  ///< of comparing programs: different, or not valid
+inline constexpr int exit_error = 2;      ///< bad input, or a failure: a line on standard error tells
+/// @}
 
 /// The only catch of a program: runs `body` and turns exceptions into one line on standard error and an exit code.
 /// InputError is thrown by all ranks alike (agree_on_input): rank 0 prints, everybody ends in an orderly way, 2. Any

@@ -13,8 +13,9 @@ namespace matrixfsdp {
 
 /// Brain floating point: the upper 16 bits of an IEEE 754 float32. Storage only; arithmetic is done in float32.
 struct bfloat16 {
-  std::uint16_t bits = 0;
+  std::uint16_t bits = 0;  ///< sign, 8 bits of exponent, 7 of mantissa, from the highest bit on
 
+  /// Equal bits: a NaN equals itself, and zeros of different sign differ.
   friend constexpr bool operator==(bfloat16, bfloat16) = default;
 };
 

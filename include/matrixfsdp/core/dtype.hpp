@@ -6,7 +6,11 @@
 namespace matrixfsdp {
 
 /// Element types that are stored, sent or computed with.
-enum class DType { float32, float64, bfloat16 };
+enum class DType {
+  float32,   ///< IEEE 754 binary32
+  float64,   ///< IEEE 754 binary64
+  bfloat16,  ///< the upper half of a float32 (struct bfloat16)
+};
 
 /// Bytes of one element. Throws ContractError for a value outside of the enumeration.
 std::size_t size_of(DType dtype);

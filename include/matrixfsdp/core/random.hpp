@@ -33,6 +33,7 @@ constexpr std::uint64_t stream_of(std::string_view name) {
 /// initial weights and samples do not depend on the world size or on the order of use.
 class CounterRandom {
  public:
+  /// `seed` is the run's, `stream` says what the numbers are for: stream_of a name.
   constexpr CounterRandom(std::uint64_t seed, std::uint64_t stream) : seed_(seed), stream_(stream) {}
 
   /// Four independent 32-bit words of `index`.

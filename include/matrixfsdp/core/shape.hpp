@@ -18,11 +18,14 @@ std::string to_string(const Shape& shape);
 
 /// Half-open range of elements [begin, end).
 struct Interval {
-  std::int64_t begin = 0;
-  std::int64_t end = 0;
+  std::int64_t begin = 0;  ///< the first element
+  std::int64_t end = 0;    ///< the one after the last
 
+  /// Elements; negative where the end lies before the beginning.
   [[nodiscard]] constexpr std::int64_t size() const { return end - begin; }
+  /// No elements.
   [[nodiscard]] constexpr bool empty() const { return end <= begin; }
+  /// The same ends: empty intervals at different places differ.
   friend constexpr bool operator==(const Interval&, const Interval&) = default;
 };
 

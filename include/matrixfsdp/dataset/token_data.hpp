@@ -33,11 +33,12 @@ class TokenData {
   /// shard with a wrong magic number, version, count or size, and formats that mix.
   explicit TokenData(const std::vector<std::string>& paths);
   ~TokenData();
-  TokenData(TokenData&&) noexcept;
-  TokenData& operator=(TokenData&&) noexcept;
+  TokenData(TokenData&&) noexcept;             ///< ranges of the other are not valid any more
+  TokenData& operator=(TokenData&&) noexcept;  ///< as the constructor
 
-  [[nodiscard]] std::int64_t size() const;
-  [[nodiscard]] TokenFormat format() const;
+  [[nodiscard]] std::int64_t size() const;   ///< tokens of all files
+  [[nodiscard]] TokenFormat format() const;  ///< of all files
+  /// Tokens are bytes.
   [[nodiscard]] bool is_text() const { return format() == TokenFormat::text; }
 
   /// Tokens [begin, begin + tokens.size()), across files. Throws ContractError outside [0, size()). A uint32 token
@@ -63,6 +64,7 @@ class TokenRange {
   /// Throws ContractError unless `tokens` is inside the data.
   TokenRange(const TokenData& data, Interval tokens);
 
+  /// Tokens.
   [[nodiscard]] std::int64_t size() const { return tokens_.size(); }
   /// Positions within the data.
   [[nodiscard]] Interval interval() const { return tokens_; }
@@ -79,8 +81,8 @@ class TokenRange {
 
 /// Training and validation tokens of one TokenData.
 struct TokenSplit {
-  TokenRange training;
-  TokenRange validation;
+  TokenRange training;    ///< what comes first
+  TokenRange validation;  ///< the rest
 };
 
 /// Holds out the last `fraction` of the tokens for validation; at least one sequence (`sequence_length` + 1 tokens).

@@ -23,16 +23,25 @@ enum class Accumulation {
 };
 
 /// Unit life cycle: sharded -> unsharding -> unsharded -> (reshard) sharded.
-enum class UnitState { sharded, unsharding, unsharded };
+enum class UnitState {
+  sharded,     ///< this rank has its shard alone, or a copy that it may lose
+  unsharding,  ///< the others' shards are on their way
+  unsharded,   ///< whole, and addresses are valid
+};
 
 /// In which part of a step a unit is used; for labels, counts and prefetch order.
-enum class Phase { forward, backward };
+enum class Phase {
+  forward,   ///< units in order; prefetch goes on to the next one
+  backward,  ///< units in reverse; prefetch goes back to the one before
+};
 
+/// How a ShardedModel runs; the same on every rank.
 struct ShardedModelOptions {
   std::int64_t prefetch = 1;  ///< units unsharded ahead of the one that computes; 0: none
   std::int64_t reduces_in_flight =
       1;                        ///< reduces under way while the rank computes on, each with a gradient buffer; 0: none
   bool progress_thread = true;  ///< a thread moves what is under way, where ProgressThread::available; else poll() does
+  /// How passes accumulate.
   Accumulation accumulation = Accumulation::chunks;
   /// Ranks of a shard group (hybrid sharding): each group of neighbouring ranks holds the whole model, its plan is for
   /// so many ranks, and unshard stays inside it. 0: all ranks are one group. Every rank's micro-batch counts, so the
@@ -50,6 +59,12 @@ struct ShardedModelOptions {
   /// Weights of all units stay whole on every rank, in one storage with the shards, and weights_changed sends the
   /// owners' new ones to all (Purpose::optimizer; it returns while they are under way). Gradients go to owners as ever.
   bool resident_weights = false;
+  /// Each unit is stepped in backward, in the last pass, as soon as its gradient has landed (set_unit_step), beside
+  /// what the rest of backward computes and sends. Where gradients are exchanged once a step (passes = 1, or
+  /// Accumulation::unsharded) those of units in flight share reduces_in_flight + 1 storages, so that a view's gradient
+  /// is valid during the unit's step only; between passes of chunks all of them hold sums, and stay. Only owners can do
+  /// this without communication, and only without clipping, which needs the norm of all gradients first.
+  bool step_in_backward = false;
 };
 
 /// Bytes this rank holds now, by use (float32 unless said otherwise).
@@ -58,9 +73,12 @@ struct MemoryUse {
   std::int64_t gradients = 0;  ///< owned gradients
   std::int64_t unsharded = 0;  ///< storage of unsharded units
   std::int64_t held = 0;       ///< parts of units from forward to backward (UnitPolicy::reshard_to)
+  /// Full gradients of units, before they are reduced.
   std::int64_t gradient_buffers = 0;
+  /// Sums of others' elements, from pass to pass.
   std::int64_t running_sums = 0;
   std::int64_t staging_peak = 0;  ///< of all reduces that may be under way, as gradients travel
+  /// All of it.
   [[nodiscard]] std::int64_t total() const {
     return weights + gradients + unsharded + held + gradient_buffers + running_sums + staging_peak;
   }
@@ -69,9 +87,13 @@ struct MemoryUse {
 /// Seconds since the model was made, of this rank's transfers: from issue to completion, and how much of that the rank
 /// waited instead of computing. 1 - waited / under_way is the hidden share.
 struct TransferTimes {
+  /// From issue to completion, added up over unshards.
   double unshard_under_way = 0;
+  /// Of these, waited for.
   double unshard_waited = 0;
+  /// From issue to completion, added up over reduces.
   double reduce_under_way = 0;
+  /// Of these, waited for.
   double reduce_waited = 0;
 };
 
@@ -86,6 +108,9 @@ struct TransferTimes {
 ///                  forward:  for each unit: unshard(u, forward);  compute from weights(u);      reshard(u)
 ///                  backward: for each unit: unshard(u, backward); compute into gradients(u);    reduce(u); reshard(u)
 ///   gradient_norm(*this); optimizer step on trainable(); weights_changed()
+///
+/// With step_in_backward the optimizer's steps run inside backward, unit by unit, and finish_unit_steps() takes the
+/// optimizer's place.
 ///
 /// Transfers run while the rank computes: the next units' unshard (prefetch), and the last units' reduce
 /// (reduces_in_flight). When the last reduce of a step returns, all are complete.
@@ -106,8 +131,9 @@ class ShardedModel {
   /// unit_collectives are none or one for each unit, of which none reduces by padded or allgatherv; InputError where
   /// sum_group does not divide passes * W, or is not 1 with Accumulation::unsharded, which sums passes first, and for
   /// an invalid model or a policy of a unit that it does not have, ContractError for a plan that does not fit it (see
-  /// validate of both), or a dtype that cannot travel, for resident weights or row shards with reshard_to > 1, and for
-  /// resident weights as bfloat16. Compares hashes of model, plan and options across ranks (CommunicationError that
+  /// validate of both), or a dtype that cannot travel, for resident weights or row shards with reshard_to > 1, for
+  /// resident weights as bfloat16, and for step_in_backward with a plan that is replicated or of row shards, or with
+  /// resident weights. Compares hashes of model, plan and options across ranks (CommunicationError that
   /// names what differs), allocates, and fills the initial weights (see Initialization). `communicator` must outlive
   /// the model.
   ShardedModel(Communicator& communicator, ModelSpec model, Plan plan, const ShardedModelOptions& options);
@@ -116,11 +142,15 @@ class ShardedModel {
   ShardedModel(const ShardedModel&) = delete;
   ShardedModel& operator=(const ShardedModel&) = delete;
 
+  /// What the constructor was given.
   [[nodiscard]] const ModelSpec& spec() const;
+  /// What the constructor was given.
   [[nodiscard]] const Plan& plan() const;
+  /// What the constructor was given.
   [[nodiscard]] Communicator& communicator() const;
   /// This rank's: the ranks of the plan. All of the communicator's unless shard_size says otherwise.
   [[nodiscard]] RankGroup shard_group() const;
+  /// Units of spec().
   [[nodiscard]] std::size_t unit_count() const;
 
   /// Makes the unit's weights available and counts one use; starts prefetching the next units of `phase`. Throws
@@ -135,7 +165,9 @@ class ShardedModel {
   /// weights (an embedding's) is not unsharded in backward; set_prefetch leaves it out ahead of time. Throws
   /// ContractError where there is no use to end.
   void reshard(std::size_t unit);
+  /// Where the unit is in its life cycle, on this rank.
   [[nodiscard]] UnitState state(std::size_t unit) const;
+  /// Uses that unshard has begun and reshard has not ended.
   [[nodiscard]] int uses(std::size_t unit) const;
 
   /// Weights by index within the unit. Throws ContractError with the unit's name unless unsharded. Addresses are the
@@ -158,17 +190,31 @@ class ShardedModel {
   /// zeros). Throws ContractError as gradients does, and in the first step CommunicationError as unshard does.
   void reduce(std::size_t unit);
 
-  /// What this rank holds, in canonical order: trainable segments for the optimizer, all segments (frozen too, gradient
-  /// empty) for checkpoints. Valid for the life of the model.
+  /// What this rank holds, in canonical order: trainable segments for the optimizer. Valid for the life of the model.
   [[nodiscard]] const std::vector<ParameterView>& trainable() const;
+  /// The same for checkpoints: all segments, those of frozen parameters too, whose gradients are empty.
   [[nodiscard]] const std::vector<ParameterView>& resident() const;
   /// After the optimizer or a load has written to the views: unsharded copies are stale, and the next unshard fetches
   /// again. Throws ContractError while a unit is in use (its name). On all ranks.
   void weights_changed();
+  /// Of step_in_backward: what steps one unit, from its gradient to its weights, on this rank. Called once a step for
+  /// each unit, in the thread that calls the model, from unshard, reshard, reduce, complete or finish_unit_steps, when
+  /// the gradient has landed and no use of the unit is open: in order of reduction, but for units that are in use then.
+  /// It calls nothing of the model; what it throws ends the step. From a unit's last reduce to weights_changed or
+  /// begin_step unshard refuses it, and prefetch leaves it out. Throws ContractError without step_in_backward.
+  void set_unit_step(std::function<void(std::size_t unit)> step);
+  /// Ends the steps of units that have waited for their last use; before weights_changed. Throws ContractError before
+  /// the last reduce, and where a unit is still in use (its name).
+  void finish_unit_steps();
+  /// Sums of squares of the gradients of trainable(), in that order: one for a whole parameter, one for each norm block
+  /// of a part. With step_in_backward as they were when they had landed.
+  [[nodiscard]] std::vector<double> gradient_square_sums() const;
   /// Waits for all that is under way. Before an optimizer writes to resident weights, and for timings.
   void complete();
 
+  /// What this rank holds now.
   [[nodiscard]] MemoryUse memory() const;
+  /// Since the model was made.
   [[nodiscard]] TransferTimes transfer_times() const;
 
   /// Calls `test` on everything under way; may be called between kernels. Throws CommunicationError where it failed.

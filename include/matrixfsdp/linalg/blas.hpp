@@ -5,13 +5,18 @@
 
 #include <matrixfsdp/tensor/tensor.hpp>
 
+/// @file
 /// The one seam over BLAS. All matrices are row-major. A call with no elements in the result does nothing, and a
 /// product is complete when the call returns. Throws ContractError for extents that do not fit each other, for an
 /// extent or stride beyond int, which BLAS counts in, and for a stride below the columns of a matrix with more than one
 /// row. Unchecked: C overlaps neither A nor B.
 namespace matrixfsdp::linalg {
 
-enum class Op { none, transpose };
+/// How an operand enters a product.
+enum class Op {
+  none,       ///< as it is
+  transpose,  ///< its transpose
+};
 
 /// C <- alpha op(A) op(B) + beta C, with op(A) m x k, op(B) k x n, C m x n. beta = 0 overwrites C (NaN included).
 /// 2 m n k FLOPs. T is float or double.
@@ -23,6 +28,16 @@ void gemm(Op op_a, Op op_b, T alpha, MatrixView<const std::type_identity_t<T>> a
 /// mirrored, so C is exactly symmetric; of what C held only its lower triangle is read. T is float or double.
 template <class T>
 void syrk(Op op_a, T alpha, MatrixView<const std::type_identity_t<T>> a, T beta, MatrixView<std::type_identity_t<T>> c);
+
+/// As syrk, without the mirror: the upper triangle of C is neither read nor written.
+template <class T>
+void syrk_lower(Op op_a, T alpha, MatrixView<const std::type_identity_t<T>> a, T beta,
+                MatrixView<std::type_identity_t<T>> c);
+
+/// The upper triangle of a square C <- its lower one. T is float, double or bfloat16. Throws ContractError for another
+/// shape.
+template <class T>
+void mirror(MatrixView<T> c);
 
 /// C <- A B of square A and B of one extent m whose product is known to be symmetric (two polynomials of one symmetric
 /// matrix). The lower triangle is computed, by halving: of a square on the diagonal its lower left quarter is one gemm,

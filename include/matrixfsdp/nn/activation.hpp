@@ -2,6 +2,7 @@
 
 #include <matrixfsdp/tensor/tensor.hpp>
 
+/// @file
 /// Unchecked, here and in the other layers of this folder unless a function says otherwise: extents fit as stated,
 /// tensors are large enough, and what is not said to be in place does not overlap. Transformer checks what it is given,
 /// once per call. T is float or double. Every function is complete when it returns.

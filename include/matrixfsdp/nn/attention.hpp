@@ -5,19 +5,21 @@
 #include <matrixfsdp/nn/products.hpp>
 #include <matrixfsdp/tensor/tensor.hpp>
 
+/// @file
 /// What is unchecked, and what T is: see activation.hpp.
 namespace matrixfsdp::nn {
 
 /// All extents are positive, and kv_heads divides heads: attention_forward and attention_backward throw ContractError
 /// otherwise.
 struct AttentionShape {
-  std::int64_t sequences = 1;
-  std::int64_t sequence_length = 0;
-  std::int64_t heads = 1;
-  std::int64_t kv_heads = 1;  ///< divides heads; query head h uses key and value head h / (heads / kv_heads)
-  std::int64_t head_dimension = 0;
-  std::int64_t query_block = 64;  ///< queries that are worked on together
+  std::int64_t sequences = 1;        ///< of a pass
+  std::int64_t sequence_length = 0;  ///< tokens of each
+  std::int64_t heads = 1;            ///< query heads
+  std::int64_t kv_heads = 1;         ///< divides heads; query head h uses key and value head h / (heads / kv_heads)
+  std::int64_t head_dimension = 0;   ///< columns of a head
+  std::int64_t query_block = 64;     ///< queries that are worked on together
 
+  /// Of all sequences together.
   [[nodiscard]] std::int64_t tokens() const { return sequences * sequence_length; }
   /// Columns of query, key and value side by side.
   [[nodiscard]] std::int64_t qkv_width() const { return (heads + 2 * kv_heads) * head_dimension; }

@@ -5,6 +5,7 @@
 #include <matrixfsdp/nn/products.hpp>
 #include <matrixfsdp/tensor/tensor.hpp>
 
+/// @file
 /// What is unchecked, and what T is: see activation.hpp.
 namespace matrixfsdp::nn {
 

@@ -3,6 +3,7 @@
 #include <matrixfsdp/nn/products.hpp>
 #include <matrixfsdp/tensor/tensor.hpp>
 
+/// @file
 /// Linear maps with weights (out features, in features): x and dx are rows x in, y, dy and residual rows x out, a bias
 /// has `out` elements. Extents of products that do not fit throw ContractError (as linalg::gemm); sizes of biases,
 /// residual and gradients are unchecked. T: see activation.hpp.

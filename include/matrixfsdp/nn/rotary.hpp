@@ -4,6 +4,7 @@
 
 #include <matrixfsdp/tensor/tensor.hpp>
 
+/// @file
 /// What is unchecked, and what T is: see activation.hpp.
 namespace matrixfsdp::nn {
 

@@ -5,18 +5,24 @@
 #include <memory>
 #include <vector>
 
+#include <matrixfsdp/core/dtype.hpp>
 #include <matrixfsdp/parameter/parameter_view.hpp>
 #include <matrixfsdp/plan/transformer.hpp>
 #include <matrixfsdp/tensor/tensor.hpp>
 
 namespace matrixfsdp::nn {
 
+/// How a Transformer runs.
 struct TransformerOptions {
   std::int64_t micro_batch = 1;      ///< sequences per pass
   std::int64_t sequence_length = 0;  ///< tokens per sequence of this run; 0: the shape's
   bool recompute = false;            ///< keep only each block's input, and run its forward again in backward
   std::int64_t token_block = 256;    ///< rows of the largest (tokens, vocabulary) array
   std::int64_t query_block = 64;     ///< rows of the largest (queries, keys) array of one head
+  /// What the products of weights (linear maps and head, forward and backward) of a Transformer<float> compute with. In
+  /// bfloat16 their operands are rounded to nearest, one rounding each, and summed in float32; weights, gradients,
+  /// activations, attention, norms and losses stay float32.
+  DType compute = DType::float32;
 };
 
 /// Decoder-only transformer, forward and backward unit by unit. It holds activations, never weights: each call gets the
@@ -31,13 +37,15 @@ template <class T>
 class Transformer {
  public:
   /// Allocates everything. Throws InputError for an invalid shape (see validate), for micro_batch, token_block or
-  /// query_block below 1, and for a sequence_length that is not 0 and not in [1, the shape's].
+  /// query_block below 1, for a sequence_length that is not 0 and not in [1, the shape's], and for bfloat16 as Products
+  /// does, or of double.
   Transformer(const TransformerShape& shape, const TransformerOptions& options);
   ~Transformer();
 
   /// `tokens`: micro_batch x sequence_length ids, sequence by sequence. Starts a pass anew, also where another is not
   /// finished.
   void embed(const UnitTensors<T>& root, const std::vector<std::int32_t>& tokens);
+  /// Block `layer`, on what embed or the block before has left.
   void block_forward(std::int64_t layer, const UnitTensors<T>& weights);
 
   /// Final norm, head and cross entropy. Returns the sum over the tokens of -log p(target) in nats, in double.
@@ -57,11 +65,12 @@ class Transformer {
   /// ContractError for a position outside of [0, sequence_length) or a tensor of another size.
   void logits(const UnitTensors<T>& root, std::int64_t position, Tensor<T>& logits);
 
-  /// Bytes of activations and scratch, all allocated by the constructor.
+  /// Bytes of activations, rounded operands and scratch, all allocated by the constructor (oneDNN's own apart).
   [[nodiscard]] std::int64_t activation_bytes() const;
   /// FLOPs of matrix products done so far, recomputation apart. Recomputation are the blocks' forward passes under
   /// `recompute`, and always the attention scores, which backward computes again block by block.
   [[nodiscard]] std::int64_t product_flops() const;
+  /// FLOPs of recomputation so far.
   [[nodiscard]] std::int64_t recompute_flops() const;
   /// Called between kernels, so that transfers make progress while this rank computes. May be empty.
   void set_poll(std::function<void()> poll);

@@ -4,12 +4,17 @@
 
 namespace matrixfsdp {
 
+/// Options of AdamW, the symbols of its formulas in parentheses.
 struct AdamWOptions {
+  /// Base learning rate (lr).
   double learning_rate = 3e-4;
   double weight_decay = 0.0;  ///< decoupled; only on parameters of two or more dimensions (norms and biases never
                               ///< decay) unless a group says so
+  /// Share of the old first moment that stays (b1).
   double beta1 = 0.9;
+  /// Share of the old second moment that stays (b2).
   double beta2 = 0.95;
+  /// Added to the root of the second moment (eps).
   double epsilon = 1e-8;
 };
 

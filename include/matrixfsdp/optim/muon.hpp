@@ -21,18 +21,24 @@ std::string_view name_of(ScaleRule rule);
 /// s(rows, cols). Throws ContractError for an empty matrix.
 double update_scale(ScaleRule rule, std::int64_t rows, std::int64_t cols);
 
+/// Options of Muon, the symbols of its formulas in parentheses.
 struct MuonOptions {
+  /// Base learning rate (lr).
   double learning_rate = 0.02;
   double weight_decay = 0.0;  ///< decoupled, with the base learning rate: w <- w (1 - lr wd)
+  /// Share of the old momentum that stays (beta).
   double momentum = 0.95;
+  /// The direction is the next momentum with this gradient once more, instead of the momentum.
   bool nesterov = true;
+  /// Of the update of each matrix (s).
   ScaleRule scale = ScaleRule::original;
+  /// How the direction is orthogonalized.
   NewtonSchulzOptions newton_schulz;
 };
 
 /// The defaults of torch.optim.Muon: learning rate 1e-3, weight decay 0.1, momentum 0.95 with Nesterov, five standard
-/// "keller-jordan" steps, scale "original". Two differences remain: torch computes the steps in bfloat16, and divides
-/// by max(norm, 1e-7) where we divide by the norm, so that a tiny gradient has the same update as a large one.
+/// "keller-jordan" steps of a matrix divided by max(norm, 1e-7), scale "original". One difference remains: torch
+/// computes the steps in bfloat16, as NewtonSchulzOptions::dtype does where it is asked for.
 MuonOptions torch_muon_options();
 
 /// Muon (Jordan et al. 2024), for each part (see matrix_parts) of each matrix:

@@ -2,6 +2,7 @@
 
 #include <matrixfsdp/tensor/tensor.hpp>
 
+/// @file
 /// The element-wise phases of Muon around `orthogonalize`, on any segment, so that a strategy can put communication
 /// between them. Every element is computed in float32 in a fixed order of operations: its bits do not depend on how a
 /// matrix is cut. The formulas are those of Muon (muon.hpp). All three functions throw ContractError for arguments of
@@ -11,16 +12,19 @@ namespace matrixfsdp {
 /// How the gradient enters the momentum. Factors are rounded to float32 once; their ranges are the caller's to check
 /// (Muon does: 0 <= momentum < 1, gradient scale finite and not negative).
 struct MuonMomentum {
+  /// `gradient_scale` is StepInput's, `use_nesterov` MuonOptions::nesterov.
   MuonMomentum(double momentum, double gradient_scale, bool use_nesterov);
 
   float decay;     ///< beta
   float fraction;  ///< 1 - beta
   float scale;     ///< on the raw gradient
+  /// See MuonOptions.
   bool nesterov;
 };
 
 /// Weight <- weight * decay - step * direction.
 struct MuonApply {
+  /// `learning_rate` with schedule and group, `update_scale` of the matrix's extents.
   MuonApply(double learning_rate, double weight_decay, double update_scale);
 
   float decay;  ///< 1 - lr wd

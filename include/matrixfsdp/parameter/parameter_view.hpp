@@ -12,14 +12,14 @@ namespace matrixfsdp {
 /// A trainable segment as its holder sees it: a whole matrix, or the interval of a tail that lives here. Optimizers see
 /// nothing else. Views stay valid, at the same address, for the life of the ShardedModel.
 struct ParameterView {
-  std::size_t unit = 0;
-  std::size_t index = 0;  ///< within the unit
-  const ParameterSpec* spec = nullptr;
-  ParameterKind kind = ParameterKind::tail;
-  ParameterGroup group;
-  Interval elements;           ///< within the parameter; everything for a matrix
-  TensorView<float> weight;    ///< elements.size()
-  TensorView<float> gradient;  ///< elements.size(); the full sum over the global batch, unscaled
+  std::size_t unit = 0;                      ///< of the model
+  std::size_t index = 0;                     ///< within the unit
+  const ParameterSpec* spec = nullptr;       ///< of the whole parameter, in the model's specification
+  ParameterKind kind = ParameterKind::tail;  ///< kind_of(*spec): which optimizer steps it
+  ParameterGroup group;                      ///< what *spec names, or the default group
+  Interval elements;                         ///< within the parameter; everything for a matrix
+  TensorView<float> weight;                  ///< elements.size()
+  TensorView<float> gradient;                ///< elements.size(); the full sum over the global batch, unscaled
 };
 
 /// The parameters of one unsharded unit (or of its gradient buffer), by index within the unit. A frozen parameter has

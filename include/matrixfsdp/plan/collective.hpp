@@ -9,12 +9,14 @@
 #include <matrixfsdp/plan/segment_table.hpp>
 #include <matrixfsdp/plan/topology.hpp>
 
+/// @file
 /// How a unit is unsharded, and its gradients reduced: who sends which elements to whom, in which order. A schedule is
 /// made from the table and the topology alone, so both sides of a transfer agree on it without a word; backends of comm
 /// carry it out. Unshard moves copies, and reduce sums in one order, so the bits that arrive are the same by all
 /// algorithms.
 namespace matrixfsdp {
 
+/// Ways of unsharding a unit and of reducing its gradients. O_max: the most of a unit on one rank; P: the unit.
 enum class CollectiveAlgorithm {
   direct,        ///< every rank sends its segments to every other: one hop, O_max (W - 1) from the fullest rank
   chain,         ///< blocks pass from rank to rank, ordered by node: about P through each rank, whoever owns them
@@ -27,6 +29,7 @@ enum class CollectiveAlgorithm {
 
 /// "direct", "chain", ... Throws InputError for any other name.
 CollectiveAlgorithm parse_collective(std::string_view name);
+/// Inverse. Throws ContractError for a value outside of the enumeration.
 std::string_view name_of(CollectiveAlgorithm algorithm);
 
 /// Elements of a message, unless asked otherwise: 128 KiB of float32.
@@ -41,21 +44,25 @@ struct BlockTransfer {
   std::int64_t padding = 0;  ///< elements that nobody reads, instead
   std::int64_t after = -1;  ///< a send: the receive (its number in the schedule) that must be complete; -1: own segment
 
+  /// Elements that travel.
   [[nodiscard]] std::int64_t size() const { return elements.size() + padding; }
+  /// The same message.
   bool operator==(const BlockTransfer&) const = default;
 };
 
 /// Messages to, or from, one peer, in order.
 struct PeerTransfers {
-  int peer = 0;
-  std::vector<BlockTransfer> blocks;
+  int peer = 0;                       ///< rank of the table
+  std::vector<BlockTransfer> blocks;  ///< the first one first
+  /// The same messages in the same order.
   bool operator==(const PeerTransfers&) const = default;
 };
 
 /// One rank's part of an unshard. Receives are numbered through all peers, in the order in which they stand here.
 struct TransferSchedule {
-  std::vector<PeerTransfers> sends;
-  std::vector<PeerTransfers> receives;
+  std::vector<PeerTransfers> sends;     ///< at most one entry for each peer
+  std::vector<PeerTransfers> receives;  ///< as sends
+  /// The same peers and messages in the same order.
   bool operator==(const TransferSchedule&) const = default;
 };
 
@@ -68,6 +75,7 @@ struct TransferCounts {
   std::int64_t messages = 0;                ///< sent
   std::int64_t messages_between_nodes = 0;  ///< of `messages`
 };
+/// Counts of one rank's schedule; `rank` and the peers are ranks of the topology.
 TransferCounts counts_of(const TransferSchedule& schedule, const Topology& topology, int rank);
 
 /// Rank `rank`'s part of the unshard of `table`. Blocks have at most `block_elements` elements and do not cross
@@ -78,9 +86,9 @@ TransferSchedule unshard_schedule(CollectiveAlgorithm algorithm, const SegmentTa
 
 /// An unshard made ready, once for each unit.
 struct Unshard {
-  CollectiveAlgorithm algorithm = CollectiveAlgorithm::direct;
-  SegmentTable table;
-  TransferSchedule schedule;    ///< of one rank; empty for allgatherv
+  CollectiveAlgorithm algorithm = CollectiveAlgorithm::direct;  ///< what the schedule was made by
+  SegmentTable table;                                           ///< which rank has which elements of the buffer
+  TransferSchedule schedule;                                    ///< of one rank; empty for allgatherv
   int first_rank = 0;           ///< of the communicator: the one that is rank 0 of table and schedule
   DType wire = DType::float32;  ///< what travels: float32, or bfloat16, which is then what arrives everywhere
 };
@@ -91,8 +99,9 @@ Unshard prepare_unshard(CollectiveAlgorithm algorithm, SegmentTable table, const
 /// Elements of one owner that one rank, the holder, relays or sums: the owner itself, or a helper.
 struct Piece {
   Interval elements;  ///< of the buffer
-  int owner = 0;
-  int holder = 0;  ///< of a reduce: its place in each run
+  int owner = 0;      ///< rank of the table whose shard they belong to
+  int holder = 0;     ///< of a reduce: its place in each run
+  /// The same elements, owner and holder.
   bool operator==(const Piece&) const = default;
 };
 
@@ -110,8 +119,10 @@ struct FoldState {
   bool sum = false;   ///< of the groups that are complete
   bool open = false;  ///< of the group that is not
 
+  /// Numbers that stand for an element between passes: 0, 1 or 2.
   [[nodiscard]] int parts() const { return int{sum} + int{open}; }
 };
+/// State after `summed` >= 0 micro-batches in groups of `sum_group` >= 1. Unchecked.
 inline FoldState fold_state(std::int64_t summed, std::int64_t sum_group) {
   return {summed >= sum_group, summed % sum_group != 0};
 }
@@ -128,8 +139,8 @@ inline FoldState fold_state(std::int64_t summed, std::int64_t sum_group) {
 ///
 /// Between the passes of a step the sums of chain and hierarchical stand with the owners of the last shard group.
 struct Reduce {
-  CollectiveAlgorithm algorithm = CollectiveAlgorithm::direct;
-  SegmentTable table;
+  CollectiveAlgorithm algorithm = CollectiveAlgorithm::direct;  ///< what the runs were made by
+  SegmentTable table;                                           ///< which rank of a shard group owns which elements
   /// Message by message, in order: who holds them is `list_of`. Of direct and scatter others' elements first, because
   /// they have farther to go; otherwise in buffer order, all runs cut alike. The lists of a run cover the buffer.
   std::vector<std::vector<Piece>> blocks;
@@ -138,15 +149,18 @@ struct Reduce {
   /// Shard groups of as many ranks as the table has, one after the other: each sums its gradients onto the sums of the
   /// group before it, and all get the result.
   int replicas = 1;
-  std::int64_t passes = 1;
-  DType wire = DType::float32;
-  std::int64_t sum_group = 1;
+  std::int64_t passes = 1;           ///< of a step, at least 1
+  DType wire = DType::float32;       ///< what gradients travel as: ReduceSettings
+  std::int64_t sum_group = 1;        ///< micro-batches of a group: ReduceSettings
   int root = 0;                      ///< of tree: the holder
   bool open_between_runs = false;    ///< in some pass a group of the sum is not complete where a run ends
   bool open_between_passes = false;  ///< or where a pass ends
 
+  /// Ranks of a shard group.
   [[nodiscard]] int members() const { return static_cast<int>(table.intervals.size()); }
+  /// Ranks of all shard groups.
   [[nodiscard]] int world_size() const { return members() * replicas; }
+  /// Pieces that `rank`, of all ranks, sums in its run, message by message.
   [[nodiscard]] const std::vector<Piece>& held_by(int rank) const {
     return blocks[static_cast<std::size_t>(list_of[static_cast<std::size_t>(rank)])];
   }
@@ -156,8 +170,9 @@ struct Reduce {
   }
   /// Whether some group of the sum is complete with the gradients of run number `run` in pass number `pass`.
   [[nodiscard]] bool completes(std::size_t run, std::int64_t pass) const;
-  /// The nearest run before number `run`, or from it on, that completes one; -1: none.
+  /// The nearest run before number `run` that completes one; -1: none.
   [[nodiscard]] int completing_before(std::size_t run, std::int64_t pass) const;
+  /// The first run from number `run` on that completes one; -1: none.
   [[nodiscard]] int completing_from(std::size_t run, std::int64_t pass) const;
   /// Index in `runs` of the one with `rank`.
   [[nodiscard]] std::size_t run_of(int rank) const;
@@ -192,8 +207,8 @@ void require_reduces(CollectiveAlgorithm algorithm);
 
 /// How one unit is unsharded, and its gradients reduced.
 struct UnitAlgorithms {
-  CollectiveAlgorithm unshard = CollectiveAlgorithm::scatter;
-  CollectiveAlgorithm reduce = CollectiveAlgorithm::scatter;  ///< neither padded nor allgatherv
+  CollectiveAlgorithm unshard = CollectiveAlgorithm::scatter;  ///< of the weights, in forward and in backward
+  CollectiveAlgorithm reduce = CollectiveAlgorithm::scatter;   ///< neither padded nor allgatherv
 };
 
 /// Elements that `rank` keeps between passes besides its own shard: sums of others' elements, and of groups that are
@@ -209,6 +224,7 @@ struct ReduceStaging {
   std::int64_t arriving = 0;   ///< float32 elements of sums, where they come from others
   std::int64_t passing = 0;    ///< and where this rank's gradients are added to them
 
+  /// Of all three, where gradients travel as `wire`.
   [[nodiscard]] std::int64_t bytes(DType wire) const {
     return static_cast<std::int64_t>(size_of(wire)) * gradients +
            static_cast<std::int64_t>(sizeof(float)) * (arriving + passing);
@@ -226,11 +242,12 @@ std::int64_t reduce_staging_bytes(const Reduce& reduce, int rank);
 /// Ranks of a binomial tree in a circle, by position from the root: position p has the children p + 1, p + 2, p + 4,
 /// ... as far as these stay below the lowest set bit of p, and its subtree is the positions from p on, `size` of them.
 struct TreePosition {
-  int position = 0;
+  int position = 0;           ///< 0: the root; its rank is (root + position) mod W
   int parent = -1;            ///< position; -1: the root
   int size = 1;               ///< of the subtree, itself too
   std::vector<int> children;  ///< positions, the nearest first
 };
+/// Of `position`, in [0, world_size). Unchecked.
 TreePosition tree_position(int position, int world_size);
 
 }  // namespace matrixfsdp

@@ -8,6 +8,7 @@
 #include <matrixfsdp/plan/collective.hpp>
 #include <matrixfsdp/plan/plan.hpp>
 
+/// @file
 /// What an unshard or reduce will take, from counts alone, and so which algorithm to take. No communication: all ranks
 /// that have the same profile choose alike.
 ///
@@ -39,25 +40,30 @@ struct LinkModel {
   double contention = 1;                  ///< factor on all three betas where all send to many
 };
 
-enum class CollectiveOperation { unshard, reduce };
+/// What a unit's collective is for.
+enum class CollectiveOperation {
+  unshard,  ///< copies from owners to all
+  reduce,   ///< sums from all to owners
+};
 
+/// Inverse of parse_collective_operation. Unchecked: a value of the enumeration.
 std::string_view name_of(CollectiveOperation operation);
 /// "unshard" or "reduce". Throws InputError for another name.
 CollectiveOperation parse_collective_operation(std::string_view name);
 
 /// Measured seconds over those that the links alone predict, of one table.
 struct CollectiveCorrection {
-  CollectiveOperation operation = CollectiveOperation::unshard;
-  CollectiveAlgorithm algorithm = CollectiveAlgorithm::scatter;
-  bool one_owner = false;  ///< rank 0 owns all; else all own the same
-  std::int64_t bytes = 0;  ///< of the table, as float32
-  double factor = 1;
+  CollectiveOperation operation = CollectiveOperation::unshard;  ///< which of the two was measured
+  CollectiveAlgorithm algorithm = CollectiveAlgorithm::scatter;  ///< by which way
+  bool one_owner = false;                                        ///< rank 0 owns all; else all own the same
+  std::int64_t bytes = 0;                                        ///< of the table, as float32
+  double factor = 1;                                             ///< measured over predicted seconds
 };
 
 /// What a calibration has found, and of what.
 struct CollectiveProfile {
-  int world_size = 1;
-  int nodes = 1;
+  int world_size = 1;                             ///< ranks it was measured on
+  int nodes = 1;                                  ///< nodes that they were on
   std::optional<LinkModel> inside;                ///< a node; empty where no node had two ranks
   std::optional<LinkModel> between;               ///< nodes; empty where there was one
   std::vector<CollectiveCorrection> corrections;  ///< in any order; none: the links alone
@@ -102,9 +108,10 @@ double predicted_reduce_seconds(const Reduce& reduce, const Topology& topology, 
 double predicted_reduce_step_seconds(CollectiveAlgorithm algorithm, const SegmentTable& table, const Topology& topology,
                                      const CollectiveProfile& profile, const ReduceSettings& settings = {});
 
+/// What is predicted to be the fastest.
 struct CollectiveChoice {
-  CollectiveAlgorithm algorithm = CollectiveAlgorithm::scatter;
-  double seconds = 0;  ///< predicted
+  CollectiveAlgorithm algorithm = CollectiveAlgorithm::scatter;  ///< one of collective_candidates
+  double seconds = 0;                                            ///< predicted
 };
 
 /// Times that differ by less are equal: a calibration cannot tell them apart.

@@ -3,12 +3,20 @@
 #include <cstdint>
 #include <string_view>
 
+#include <matrixfsdp/core/dtype.hpp>
+#include <matrixfsdp/plan/matrix_optimizer.hpp>
 #include <matrixfsdp/plan/model_spec.hpp>
 #include <matrixfsdp/plan/plan.hpp>
 
 namespace matrixfsdp {
 
-enum class NewtonSchulzAlgorithm { standard, gram, gram_no_restart, automatic };
+/// Forms of the Newton-Schulz iteration, of the same polynomials: X is m x n, m <= n (else its transpose).
+enum class NewtonSchulzAlgorithm {
+  standard,         ///< every step multiplies X
+  gram,             ///< steps multiply X X^T, m x m, and X once at the end; one restart from X holds rounding down
+  gram_no_restart,  ///< gram without the restart: faster, and less accurate for singular matrices
+  automatic,        ///< standard or gram, by the extents (see resolve)
+};
 
 /// "standard", "gram", "gram-no-restart", "auto". Throws InputError for any other name.
 NewtonSchulzAlgorithm parse_newton_schulz_algorithm(std::string_view name);
@@ -18,13 +26,17 @@ std::string_view name_of(NewtonSchulzAlgorithm algorithm);
 /// What `automatic` runs for rows x cols: gram where the larger extent is at least 1.5 x the smaller, else standard
 /// (Dao AI Lab, Gram Newton-Schulz, 2026; break-even of the flop counts below). Also standard beyond 8 steps, where one
 /// restart no longer holds rounding errors of singular matrices down (measured: tests/unit/orthogonalize_accuracy.cpp
-/// holds up to 8).
-NewtonSchulzAlgorithm resolve(NewtonSchulzAlgorithm algorithm, std::int64_t rows, std::int64_t cols, int steps = 5);
+/// holds up to 8), and for steps in bfloat16, whose rounding the Gram form amplifies.
+NewtonSchulzAlgorithm resolve(NewtonSchulzAlgorithm algorithm, std::int64_t rows, std::int64_t cols, int steps = 5,
+                              DType dtype = DType::float32);
 
 /// FLOPs that the kernels of `orthogonalize` do for one rows x cols matrix (a multiply-add is 2). A symmetric product
-/// X X^T of an m x n matrix costs m (m + 1) n: one triangle. Exact: the kernels' own counts equal it. 0 for an empty
-/// matrix. Throws ContractError for negative extents or less than one step, InputError beyond 2^62.
-std::int64_t newton_schulz_flops(std::int64_t rows, std::int64_t cols, int steps, NewtonSchulzAlgorithm algorithm);
+/// X X^T of an m x n matrix costs m (m + 1) n: one triangle; in bfloat16, where no library has a routine for it, it is
+/// cut into blocks, and a little more. Exact: the kernels' own counts equal it. 0 for an empty matrix. Throws
+/// ContractError for negative extents or less than one step, and for another algorithm than standard in bfloat16,
+/// InputError beyond 2^62.
+std::int64_t newton_schulz_flops(std::int64_t rows, std::int64_t cols, int steps, NewtonSchulzAlgorithm algorithm,
+                                 DType dtype = DType::float32);
 
 /// Entries of a block over which squares of a matrix are summed, in whole rows or pieces of one row.
 inline constexpr std::int64_t square_sum_entries = 4096;
@@ -34,32 +46,65 @@ std::int64_t square_sum_blocks(std::int64_t rows, std::int64_t cols);
 
 /// Elements of scratch of `orthogonalize`; its workspace has the most of each over the matrices it was used for.
 struct NewtonSchulzScratch {
-  std::int64_t iterate = 0;   ///< float: m x n
-  std::int64_t products = 0;  ///< float: two (standard) or four m x m, m the smaller extent
+  std::int64_t iterate = 0;   ///< float: m x n; none in bfloat16
+  std::int64_t products = 0;  ///< float: two (standard), four or (bfloat16) one m x m, m the smaller extent
   std::int64_t sums = 0;      ///< double: square_sum_blocks
+  std::int64_t rounded = 0;   ///< bfloat16: two m x n and two m x m
 
+  /// Makes room for `other` too: the larger of each.
   void include(const NewtonSchulzScratch& other);
-  [[nodiscard]] std::int64_t bytes() const { return 4 * (iterate + products) + 8 * sums; }
+  /// Bytes of all of it.
+  [[nodiscard]] std::int64_t bytes() const { return 4 * (iterate + products) + 8 * sums + 2 * rounded; }
 };
+/// Scratch for one rows x cols matrix. Unchecked: no extent is negative.
 NewtonSchulzScratch newton_schulz_scratch(std::int64_t rows, std::int64_t cols, NewtonSchulzAlgorithm algorithm,
-                                          int steps);
+                                          int steps, DType dtype = DType::float32);
 
 /// What an optimizer costs its owner, for the planner and the memory prediction.
 struct OptimizerCost {
+  /// Of Muon: NewtonSchulzOptions.
   NewtonSchulzAlgorithm algorithm = NewtonSchulzAlgorithm::automatic;
+  /// Of Muon, at least 1.
   int newton_schulz_steps = 5;
-  bool matrices_on_adamw = false;  ///< --optimizer adamw: no matrix work, two moments for everything
+  MatrixOptimizer matrices = MatrixOptimizer::muon;
+  PreconditionerCost preconditioner;  ///< of Shampoo and SOAP
+  DType newton_schulz_dtype = DType::float32;  ///< of Muon
 };
 
+/// The optimizer that steps a parameter: `cost.matrices` for a matrix, but AdamW where Shampoo or SOAP would meet a
+/// part with an extent above largest_dimension; AdamW for tails. Goes by the global shape alone. Throws as
+/// matrix_parts.
+MatrixOptimizer optimizer_of(const ParameterSpec& parameter, const OptimizerCost& cost);
+
+/// Number of matrices that one step of the matrix optimizer changes: the parts (matrix_parts) of the trainable
+/// parameters that it steps.
+std::int64_t stepped_matrix_count(const ModelSpec& model, const OptimizerCost& cost);
+
 /// FLOPs of one step on a parameter (all parts); 0 when frozen. By convention AdamW counts 12 FLOPs per element, Muon's
-/// element-wise part 6. Throws as matrix_parts and newton_schulz_flops do.
+/// element-wise part 6. Of Shampoo and SOAP each block's preconditioner_flops, those of the refreshes shared out among
+/// the steps between them: step + refresh / frequency, rounded down. Throws as matrix_parts, newton_schulz_flops and
+/// preconditioner_flops do.
 std::int64_t step_flops(const ParameterSpec& parameter, const OptimizerCost& cost);
 
-/// float32 state elements kept per parameter element: 1 (Muon), 2 (AdamW), 0 (frozen).
-std::int64_t state_elements(const ParameterSpec& parameter, const OptimizerCost& cost);
+/// Bytes of optimizer state (float32) that the holder of `elements` elements of a parameter keeps: one number for each
+/// (Muon), two (AdamW), none when frozen. A matrix of m x n (each block, see preconditioned_blocks) with all its
+/// elements: Shampoo m n + 2 (m^2 + n^2), and m n more for Adam grafting, SOAP 2 m n + 2 (m^2 + n^2), and counters for
+/// the whole parameter. Throws ContractError for a part of a matrix of these two.
+std::int64_t state_bytes(const ParameterSpec& parameter, std::int64_t elements, const OptimizerCost& cost);
 
-/// Bytes that the holder of one element of `parameter` keeps: 4 (weight) + 4 (gradient) + 4 * state_elements; 4 when
-/// frozen.
-std::int64_t resident_bytes_per_element(const ParameterSpec& parameter, const OptimizerCost& cost);
+/// Bytes that the holder of `elements` elements of a parameter keeps: 4 (weight) + 4 (gradient) for each, and
+/// state_bytes; 4 for each when frozen.
+std::int64_t resident_bytes(const ParameterSpec& parameter, std::int64_t elements, const OptimizerCost& cost);
+
+/// Scratch of the matrix optimizer on one rank that steps whole matrices one after the other.
+struct MatrixScratch {
+  std::int64_t direction = 0;  ///< float (Muon): the largest parameter
+  NewtonSchulzScratch newton_schulz;
+  PreconditionerScratch preconditioner;
+
+  /// Makes room for a parameter, whichever optimizer steps it. Throws as optimizer_of and matrix_parts.
+  void include(const ParameterSpec& parameter, const OptimizerCost& cost);
+  [[nodiscard]] std::int64_t bytes() const { return 4 * direction + newton_schulz.bytes() + preconditioner.bytes(); }
+};
 
 }  // namespace matrixfsdp

@@ -7,6 +7,7 @@
 
 #include <matrixfsdp/plan/collective_model.hpp>
 
+/// @file
 /// The machine that a step is predicted for: nodes, links, and what a rank computes and remembers.
 namespace matrixfsdp {
 
@@ -19,23 +20,24 @@ struct MachineLink {
 
 /// A rank that takes `factor` times as long for everything it computes.
 struct SlowRank {
-  int rank = 0;
-  double factor = 1;
+  int rank = 0;       ///< of the machine
+  double factor = 1;  ///< 1: as fast as the machine says
 };
 
 /// Rates are those that are reached, not those on the box.
 struct Machine {
-  std::string name;
-  int nodes = 1;
-  int ranks_per_node = 1;
-  MachineLink inside;                ///< a node
-  MachineLink between;               ///< nodes
-  double gemm_flops_per_second = 1;  ///< of a rank: the matrix products of forward and backward
-  double orthogonalize_flops_per_second = 1;
-  double memory_bytes = 1;  ///< of a rank
-  double memory_bytes_per_second = 1;
-  std::vector<SlowRank> slow_ranks;  ///< by rank; others have a factor of 1
+  std::string name;                           ///< for people: in reports and tables
+  int nodes = 1;                              ///< ranks of a node share its memory
+  int ranks_per_node = 1;                     ///< neighbours, node by node
+  MachineLink inside;                         ///< a node
+  MachineLink between;                        ///< nodes
+  double gemm_flops_per_second = 1;           ///< of a rank: the matrix products of forward and backward
+  double orthogonalize_flops_per_second = 1;  ///< of a rank: the products of the optimizer
+  double memory_bytes = 1;                    ///< of a rank
+  double memory_bytes_per_second = 1;         ///< of a rank: what the optimizer reads and writes
+  std::vector<SlowRank> slow_ranks;           ///< by rank; others have a factor of 1
 
+  /// Ranks of all nodes together.
   [[nodiscard]] std::int64_t ranks() const { return std::int64_t{nodes} * ranks_per_node; }
   /// Factor of `rank`.
   [[nodiscard]] double slowness(int rank) const;
@@ -50,6 +52,7 @@ void validate(const Machine& machine);
 /// figures of 8 nodes imply (Gao, Xu, Zhang 2026), a link of its own for each rank of a node. "h200-node": 8 H200
 /// in one node. Throws InputError that lists the names.
 Machine machine_preset(std::string_view name);
+/// Names that machine_preset takes.
 std::vector<std::string> machine_preset_names();
 
 /// `machine` cut down, or extended, to `nodes` nodes of `ranks_per_node` ranks: the links stay as they are. Slow ranks

@@ -12,7 +12,10 @@
 namespace matrixfsdp {
 
 /// A matrix has a matrix optimizer and lives whole on one owner; a tail is everything else and stays on AdamW.
-enum class ParameterKind { matrix, tail };
+enum class ParameterKind {
+  matrix,  ///< whole on one owner, stepped by a matrix optimizer
+  tail,    ///< cut over ranks or packed on one, stepped by AdamW
+};
 
 /// "matrix" or "tail". Throws ContractError for a value outside of the enumeration.
 std::string_view name_of(ParameterKind kind);
@@ -23,18 +26,26 @@ ParameterKind parse_parameter_kind(std::string_view name);
 /// parameter of its own. `axis` 0 splits rows, 1 splits columns (of each matrix, see matrix_extents); `sizes` must sum
 /// to that extent, one name per size.
 struct Blocks {
-  int axis = 0;
-  std::vector<std::string> names;
-  std::vector<std::int64_t> sizes;
+  int axis = 0;                     ///< 0: rows, 1: columns
+  std::vector<std::string> names;   ///< "query", "key", ...: unique within the parameter
+  std::vector<std::int64_t> sizes;  ///< rows or columns of each
 
+  /// Not fused: each matrix is one part.
   [[nodiscard]] bool empty() const { return sizes.empty(); }
 };
 
 /// How a parameter's first value is drawn; element i of parameter NAME uses counter i of the stream of NAME, so the
 /// value does not depend on W, on the plan or on the order of parameters.
 struct Initialization {
-  enum class Kind { zeros, ones, normal } kind = Kind::normal;
-  double standard_deviation = 0.02;  ///< of Kind::normal, mean 0
+  /// What the value is drawn from.
+  enum class Kind {
+    zeros,   ///< 0 everywhere
+    ones,    ///< 1 everywhere
+    normal,  ///< the normal distribution of mean 0
+  };
+
+  Kind kind = Kind::normal;          ///< of every element
+  double standard_deviation = 0.02;  ///< of Kind::normal
 };
 
 /// "zeros", "ones" or "normal". Throws ContractError for a value outside of the enumeration.
@@ -44,27 +55,27 @@ Initialization::Kind parse_initialization(std::string_view name);
 
 /// One parameter. Weights of linear maps are (out features, in features), row-major.
 struct ParameterSpec {
-  std::string name;  ///< unique in the model; used in messages, metrics and checkpoints
-  Shape shape;
+  std::string name;                        ///< unique in the model; used in messages, metrics and checkpoints
+  Shape shape;                             ///< global: the same on every rank, whoever owns it
   std::optional<ParameterKind> kind = {};  ///< overrides the rule of kind_of
   bool embedding = false;                  ///< a lookup table: a tail by rule
   Blocks blocks = {};                      ///< of a matrix only
   bool frozen = false;                     ///< unsharded like the others, but no gradient, no optimizer state, no step
   std::string group = {};                  ///< name of a ParameterGroup, or empty
-  Initialization initialization = {};
+  Initialization initialization = {};      ///< of the first value; a checkpoint that is loaded replaces it
 };
 
 /// Learning-rate scale and weight decay of the parameters that name this group.
 struct ParameterGroup {
-  std::string name;
-  double learning_rate_scale = 1.0;
+  std::string name;                    ///< what ParameterSpec::group says
+  double learning_rate_scale = 1.0;    ///< factor on the base learning rate of whichever optimizer steps it
   std::optional<double> weight_decay;  ///< replaces the optimizer's own
 };
 
 /// Parameters that are materialised together, in canonical order.
 struct UnitSpec {
-  std::string name;
-  std::vector<ParameterSpec> parameters;
+  std::string name;                       ///< "root", "block.0", ...: for messages and policies
+  std::vector<ParameterSpec> parameters;  ///< an index within the unit counts these
   bool keep = false;  ///< default of the pinning policy: stay unsharded from forward to backward (the root does)
 };
 
@@ -77,16 +88,16 @@ struct TiedParameter {
 /// A model as the planner sees it. Units are in forward order; the root unit (what does not belong to a block) is
 /// first.
 struct ModelSpec {
-  std::vector<UnitSpec> units;
-  std::vector<TiedParameter> tied;
-  std::vector<ParameterGroup> groups;
+  std::vector<UnitSpec> units;         ///< forward runs from the first to the last
+  std::vector<TiedParameter> tied;     ///< second names of parameters
+  std::vector<ParameterGroup> groups;  ///< those that parameters name
 };
 
 /// A matrix parameter as `batch` matrices of rows x cols, contiguous one after another.
 struct MatrixExtents {
-  std::int64_t batch = 1;
-  std::int64_t rows = 0;
-  std::int64_t cols = 0;
+  std::int64_t batch = 1;  ///< matrices of the parameter
+  std::int64_t rows = 0;   ///< of each
+  std::int64_t cols = 0;   ///< of each
 };
 
 /// Kind by override, else by rule from the *global* shape: a matrix has at least two dimensions, is not an embedding,
@@ -103,8 +114,8 @@ MatrixExtents matrix_extents(const Shape& shape);
 /// One matrix to be orthogonalized: a part of a matrix parameter with leading dimension `stride`.
 struct MatrixPart {
   std::int64_t offset = 0;  ///< first element within the parameter
-  std::int64_t rows = 0;
-  std::int64_t cols = 0;
+  std::int64_t rows = 0;    ///< of the part
+  std::int64_t cols = 0;    ///< of the part
   std::int64_t stride = 0;  ///< elements from one row to the next
   std::string name;         ///< block name, or empty
 };

@@ -8,16 +8,18 @@
 #include <matrixfsdp/plan/model_spec.hpp>
 #include <matrixfsdp/plan/plan.hpp>
 
+/// @file
 /// What the optimizer's matrices took in a run, rank by rank: the planner's figures where FLOPs do not tell, as on
 /// ranks of different speed.
 namespace matrixfsdp {
 
 /// Matrices whose steps do the same work.
 struct MatrixWork {
-  std::int64_t rows = 0;  ///< of all matrices of a batch
-  std::int64_t cols = 0;
+  std::int64_t rows = 0;   ///< of all matrices of a batch
+  std::int64_t cols = 0;   ///< of each matrix
   std::int64_t parts = 1;  ///< that are orthogonalized one by one (matrix_parts)
 
+  /// By rows, columns, parts: an order for maps.
   friend auto operator<=>(const MatrixWork&, const MatrixWork&) = default;
 };
 
@@ -26,15 +28,16 @@ MatrixWork matrix_work(const ParameterSpec& parameter);
 
 /// Steps of one rank on matrices of one kind.
 struct MeasuredWork {
-  int rank = 0;
-  MatrixWork work;
+  int rank = 0;            ///< of those that share the matrices
+  MatrixWork work;         ///< the kind of matrix
   std::int64_t steps = 0;  ///< of single matrices, in all
   double seconds = 0;      ///< of one of them, on average
 };
 
+/// What the ranks of one run took for their matrices.
 struct OptimizerProfile {
-  int world_size = 1;  ///< ranks that share the matrices
-  std::vector<MeasuredWork> measured;
+  int world_size = 1;                  ///< ranks that share the matrices
+  std::vector<MeasuredWork> measured;  ///< one for each rank and kind of matrix that it stepped
 };
 
 /// Throws InputError that names the figure, its value and what was expected unless there is a measurement, ranks are
@@ -46,8 +49,8 @@ void validate(const OptimizerProfile& profile);
 /// slowness is 0. Ranks that had no matrix are as slow as the mean; so are, together, ranks that share no work with the
 /// others, where nothing can tell.
 struct MeasuredCosts {
-  std::map<MatrixWork, double> seconds;
-  std::vector<double> slowness;  ///< per rank
+  std::map<MatrixWork, double> seconds;  ///< of one matrix on a rank as slow as the mean
+  std::vector<double> slowness;          ///< per rank
 };
 
 /// Throws as validate.

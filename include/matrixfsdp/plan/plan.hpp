@@ -14,8 +14,8 @@ namespace matrixfsdp {
 struct Segment {
   std::size_t parameter = 0;  ///< index within the unit
   Interval elements;          ///< within the parameter
-  int rank = 0;
-  std::int64_t offset = 0;  ///< of elements.begin in the unit's flat buffer
+  int rank = 0;               ///< that holds it
+  std::int64_t offset = 0;    ///< of elements.begin in the unit's flat buffer
 };
 
 /// Where the elements of one unit live. The flat buffer is the owner region, ordered by owning rank, then the tail
@@ -38,16 +38,16 @@ struct MatrixShard {
 
 /// Both buffers of a unit. Gradients leave out frozen parameters; otherwise they have the layout of the weights.
 struct UnitPlan {
-  MatrixShard weights;
-  MatrixShard gradients;
-  double gamma = 1.0;  ///< O_max / (P / W): the most matrix-and-tail bytes of the unit on one rank over the mean
+  MatrixShard weights;    ///< all parameters
+  MatrixShard gradients;  ///< trainable parameters
+  double gamma = 1.0;     ///< O_max / (P / W): the most matrix-and-tail bytes of the unit on one rank over the mean
 };
 
 /// All segments of all units for one world size.
 struct Plan {
   /// Policy that made it: "role", "scope", "cost", "balanced", "profile", "rows" or "replicated".
   std::string planner;
-  int world_size = 1;
+  int world_size = 1;       ///< ranks that the segments are cut over
   bool replicated = false;  ///< every rank holds everything (ddp): intervals are then those of the fold's chunks only
   bool row_shards = false;  ///< every parameter is cut by rows (fsdp2; see row_shards.hpp)
   std::vector<UnitPlan> units;  ///< same order as ModelSpec::units

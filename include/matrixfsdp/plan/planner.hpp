@@ -12,6 +12,7 @@
 
 namespace matrixfsdp {
 
+/// How matrices are given to owners. Each is deterministic.
 enum class Policy {
   role,      ///< units in order; the largest role (matrix) of a unit to the lightest rank; loads accumulate
   scope,     ///< the roles of all units together, largest first, to the lightest rank (LPT; Graham 1969)
@@ -22,14 +23,19 @@ enum class Policy {
 
 /// How tails lie: packed whole on single ranks (largest first to the lightest), or cut over ranks at norm_block, as
 /// evenly as leaves no rank above the level that the heaviest one has anyway.
-enum class TailPlacement { automatic, packed, spread };
+enum class TailPlacement {
+  automatic,  ///< whichever of the two balances better, spread on a tie
+  packed,     ///< each tail whole on one rank
+  spread,     ///< tails cut over ranks
+};
 
+/// What make_plan goes by besides model and W.
 struct PlannerOptions {
-  Policy policy = Policy::balanced;
-  TailPlacement tails = TailPlacement::automatic;  ///< automatic: whichever balances better, spread on a tie
+  Policy policy = Policy::balanced;                ///< how matrices are given to owners
+  TailPlacement tails = TailPlacement::automatic;  ///< where tails lie
   OptimizerCost optimizer;                         ///< prices the work and the state of matrices and tails
-  double workspace_cap =
-      2.0;  ///< of Policy::cost: the largest gamma of a unit that scope may reach, as a multiple of role's
+  /// Of Policy::cost: the largest gamma of a unit that scope may reach, as a multiple of role's.
+  double workspace_cap = 2.0;
   std::optional<OptimizerProfile> profile;  ///< of Policy::profile. With another number of ranks: all equally fast
 };
 

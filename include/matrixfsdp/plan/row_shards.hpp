@@ -8,6 +8,7 @@
 #include <matrixfsdp/plan/plan.hpp>
 #include <matrixfsdp/plan/segment_table.hpp>
 
+/// @file
 /// Even row shards, as FSDP2 cuts every parameter (torch.chunk along dimension 0): of n rows rank r has
 /// [r c, (r + 1) c) with c = ceil(n / W), so that the last ranks may have fewer, or none.
 namespace matrixfsdp {
@@ -16,9 +17,10 @@ namespace matrixfsdp {
 /// (query, key, value: a model without fused matrices has them as parameters), or one matrix of a batch.
 struct RowBlock {
   std::int64_t offset = 0;  ///< first element within the parameter
-  std::int64_t rows = 0;
-  std::int64_t cols = 0;
+  std::int64_t rows = 0;    ///< that are cut over ranks
+  std::int64_t cols = 0;    ///< elements of a row
 
+  /// Elements.
   [[nodiscard]] std::int64_t size() const { return rows * cols; }
 };
 

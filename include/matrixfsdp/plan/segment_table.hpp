@@ -12,9 +12,10 @@ namespace matrixfsdp {
 /// For each rank, its (at most two) intervals of a flat buffer, in buffer order. A rank's shard is its first interval
 /// followed by its second. Intervals of different ranks do not overlap; together they cover [0, size).
 struct SegmentTable {
-  std::int64_t size = 0;  ///< elements
-  std::vector<std::array<Interval, 2>> intervals;
+  std::int64_t size = 0;                           ///< elements
+  std::vector<std::array<Interval, 2>> intervals;  ///< of each rank; empty ones where it has fewer than two
 
+  /// Elements of `rank`, which is one of the table's (unchecked).
   [[nodiscard]] std::int64_t shard_size(int rank) const {
     const auto& mine = intervals[static_cast<std::size_t>(rank)];
     return mine[0].size() + mine[1].size();

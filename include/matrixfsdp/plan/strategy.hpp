@@ -8,10 +8,12 @@
 #include <matrixfsdp/plan/planner.hpp>
 #include <matrixfsdp/plan/report.hpp>
 
+/// @file
 /// MatrixFSDP and its peers: where their shards live, and what a step costs each rank. Bytes and memory are exact: the
 /// runtime (baselines/strategy.hpp) counts the same.
 namespace matrixfsdp {
 
+/// MatrixFSDP, and what it is measured against.
 enum class StrategyKind {
   matrix_fsdp,     ///< whole matrices on owners: the optimizer step sends nothing
   fsdp2,           ///< even row shards; every Newton-Schulz step gathers the matrix, ranks compute their rows of it
@@ -34,6 +36,12 @@ std::string_view summary_of(StrategyKind kind);
 /// fsdp2, fsdp2-gather and fsdp2-alltoall: the plan is make_row_plan.
 bool has_row_shards(StrategyKind kind);
 
+/// Whether the strategy can run that optimizer. Row shards give no rank a whole matrix, which Shampoo and SOAP need for
+/// their factors.
+bool supports(StrategyKind kind, MatrixOptimizer optimizer);
+/// Throws InputError that names both, and the strategies that can, unless supports().
+void require_supported(StrategyKind kind, MatrixOptimizer optimizer);
+
 /// make_plan, make_row_plan or make_replicated_plan. Throws as they do.
 Plan make_strategy_plan(StrategyKind kind, const ModelSpec& model, int world_size, const PlannerOptions& planner = {});
 
@@ -41,6 +49,7 @@ Plan make_strategy_plan(StrategyKind kind, const ModelSpec& model, int world_siz
 /// otherwise.
 inline constexpr std::int64_t default_matrices_ahead = 1;
 
+/// What the loads of a strategy depend on, besides model, plan and nodes.
 struct StrategyCostOptions {
   MemoryOptions memory;  ///< runtime and optimizer; its policies are those of what travels
   CollectiveAlgorithm collective = CollectiveAlgorithm::scatter;  ///< of unshard and of what the optimizer gathers
@@ -75,9 +84,11 @@ struct StrategyLoad {
 ///     fsdp2-alltoall  8 (m n - n_r), r the rank that orthogonalizes it
 ///     zero1-owner     4 (W - 1) E_u for each unit with trainable parameters
 /// Memory of a rank: that of report(), and scratch of the optimizer: for the largest matrix u of those that the rank
-/// orthogonalizes its direction and newton_schulz_scratch, 4 u + ...; for fsdp2-gather 4 (ahead + 1) u + ...; for
+/// orthogonalizes its direction and newton_schulz_scratch, 4 u + ... (Shampoo and SOAP: preconditioner_scratch); for
+/// fsdp2-gather 4 (ahead + 1) u + ...; for
 /// fsdp2-alltoall three rounds, each with the rank's rows of W - 1 matrices and one whole one; for fsdp2 the rows that
-/// the rank has of a matrix, the gathered matrix, and the factors of the iteration. Throws as report does.
+/// the rank has of a matrix, the gathered matrix, and the factors of the iteration. Throws as report and
+/// require_supported do.
 std::vector<StrategyLoad> strategy_loads(StrategyKind kind, const ModelSpec& model, const Plan& plan,
                                          const Topology& topology, const StrategyCostOptions& options);
 

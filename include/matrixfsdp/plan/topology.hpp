@@ -8,7 +8,9 @@ namespace matrixfsdp {
 struct Topology {
   std::vector<int> node;  ///< of each rank; any numbers, the same for ranks of one node
 
+  /// Ranks of all nodes.
   [[nodiscard]] int world_size() const { return static_cast<int>(node.size()); }
+  /// Whether ranks a and b, both of the topology (unchecked), share memory.
   [[nodiscard]] bool same_node(int a, int b) const {
     return node[static_cast<std::size_t>(a)] == node[static_cast<std::size_t>(b)];
   }
@@ -16,8 +18,8 @@ struct Topology {
 
 /// Neighbouring ranks: a shard group, or part of one.
 struct RankGroup {
-  int first = 0;
-  int size = 0;
+  int first = 0;  ///< the lowest rank
+  int size = 0;   ///< ranks from there on
 };
 
 /// The nodes of a group's ranks. Throws ContractError for a group that is not of these ranks.

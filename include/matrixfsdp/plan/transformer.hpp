@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -9,25 +10,28 @@
 
 namespace matrixfsdp {
 
-/// gpt2: LayerNorm, GELU, learned positions, biases, tied head. llama: RMSNorm, rotary positions, SwiGLU,
-/// grouped-query attention, no biases, untied head.
-enum class TransformerStyle { gpt2, llama };
+/// Families of decoder-only transformers.
+enum class TransformerStyle {
+  gpt2,   ///< LayerNorm, GELU, learned positions, biases, tied head
+  llama,  ///< RMSNorm, rotary positions, SwiGLU, grouped-query attention, no biases, untied head
+};
 
-/// "gpt2" or "llama".
+/// "gpt2" or "llama". Unchecked: a value of the enumeration.
 std::string_view name_of(TransformerStyle style);
 
 /// Extents of a decoder-only transformer.
 struct TransformerShape {
-  TransformerStyle style = TransformerStyle::gpt2;
-  std::int64_t layers = 12;
-  std::int64_t hidden = 768;
-  std::int64_t heads = 12;
-  std::int64_t kv_heads = 12;  ///< of llama; equals heads for gpt2
-  std::int64_t ffn = 3072;     ///< inner width of the feed-forward part
-  std::int64_t sequence_length = 1024;
-  std::int64_t vocabulary = 50257;
-  bool tied_head = true;
+  TransformerStyle style = TransformerStyle::gpt2;  ///< of every block
+  std::int64_t layers = 12;                         ///< blocks
+  std::int64_t hidden = 768;                        ///< width of the stream between blocks
+  std::int64_t heads = 12;                          ///< of attention: query heads
+  std::int64_t kv_heads = 12;                       ///< of llama; equals heads for gpt2
+  std::int64_t ffn = 3072;                          ///< inner width of the feed-forward part
+  std::int64_t sequence_length = 1024;              ///< the longest, in tokens; rows of gpt2's position table
+  std::int64_t vocabulary = 50257;                  ///< token ids
+  bool tied_head = true;                            ///< the head's weight is the token embedding
 
+  /// Width of a head: hidden / heads.
   [[nodiscard]] std::int64_t head_dimension() const { return hidden / heads; }
 };
 
@@ -43,7 +47,6 @@ TransformerShape transformer_from_name(std::string_view name);
 /// Names the catalogue offers, for --help: each is accepted by transformer_from_name, and so is any depth for d12.
 std::vector<std::string> transformer_names();
 
-/// Units: "root", then "block.0" ... . Parameter names and order (all of them fixed: checkpoints and nn rely on it):
 /// Units: "root", then "block.0" ... . Names and order are fixed: checkpoints and nn rely on them.
 ///   root
 ///     token_embedding (V, H)
@@ -74,6 +77,12 @@ ModelSpec transformer_model(const TransformerShape& shape);
 /// recomputation is not counted. Throws InputError for an invalid shape, ContractError unless tokens >= 0 and
 /// sequence_length >= 1.
 std::int64_t forward_product_flops(const TransformerShape& shape, std::int64_t tokens, std::int64_t sequence_length);
+
+/// Most elements of the rounded copies that a pass in bfloat16 keeps of its products' operands: a left and a right one
+/// of a single product, and two that several products share (the head's weight or a gradient; the gradient of a block
+/// of logits). `token_block` is that of nn::TransformerOptions.
+std::array<std::int64_t, 4> rounded_operand_elements(const TransformerShape& shape, std::int64_t tokens,
+                                                     std::int64_t token_block);
 
 /// Of one block alone. Throws as forward_product_flops.
 std::int64_t block_product_flops(const TransformerShape& shape, std::int64_t tokens, std::int64_t sequence_length);

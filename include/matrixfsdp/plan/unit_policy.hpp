@@ -24,12 +24,13 @@ struct UnitPolicy {
   /// 2023, section 3.2).
   std::int64_t reshard_to = 0;
 
+  /// The same in every field.
   friend bool operator==(const UnitPolicy&, const UnitPolicy&) = default;
 };
 
 /// One policy for all units, but for those that have their own.
 struct UnitPolicies {
-  UnitPolicy all;
+  UnitPolicy all;                             ///< of units that by_unit does not name
   std::map<std::string, UnitPolicy> by_unit;  ///< by the unit's name
 };
 

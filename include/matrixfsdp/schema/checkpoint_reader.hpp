@@ -11,11 +11,13 @@
 #include <matrixfsdp/schema/manifest.hpp>
 #include <matrixfsdp/schema/tensor_file.hpp>
 
+/// @file
 /// Reading a checkpoint without a model: nothing here writes.
 namespace matrixfsdp::io {
 
 /// Segments of each tensor, by (parameter, what), from first element to last. Points into the manifest.
 using StoredTensors = std::map<std::pair<std::string_view, std::string_view>, std::vector<const StoredSegment*>>;
+/// Of all segments of `manifest`, which must outlive the result.
 StoredTensors stored_tensors(const Manifest& manifest);
 
 /// The parameter specifications of a model by name. Points into the model.
@@ -33,13 +35,20 @@ class CheckpointReader {
   /// Reads the manifest. Throws IoError as read_manifest.
   explicit CheckpointReader(std::string step_folder);
 
+  /// Of the step.
   [[nodiscard]] const std::string& folder() const { return folder_; }
+  /// What the checkpoint says of itself; valid as long as the reader.
   [[nodiscard]] const Manifest& manifest() const { return manifest_; }
+  /// All tensors that it holds; valid as long as the reader.
   [[nodiscard]] const StoredTensors& tensors() const { return tensors_; }
+  /// Specification of a parameter of the checkpoint's model. Throws std::out_of_range for any other name.
   [[nodiscard]] const ParameterSpec& parameter(std::string_view name) const { return *parameters_.at(name); }
 
-  /// Type of a tensor's elements, and their number.
+  /// Type of a tensor's elements.
   [[nodiscard]] DType dtype(const std::string& parameter, const std::string& what) const;
+  /// Extents of the whole tensor.
+  [[nodiscard]] const Shape& shape(const std::string& parameter, const std::string& what) const;
+  /// Elements of the parameter itself.
   [[nodiscard]] std::int64_t elements(const std::string& parameter) const;
 
   /// Throws IoError unless the file, which is listed, has the size and content that the manifest says.

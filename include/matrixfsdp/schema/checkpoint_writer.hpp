@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -9,14 +10,18 @@
 #include <matrixfsdp/plan/plan.hpp>
 #include <matrixfsdp/schema/manifest.hpp>
 
+/// @file
 /// A checkpoint that one process writes, laid out as the ranks of a plan would have saved it.
 namespace matrixfsdp::io {
 
 /// A weight or an optimizer state of a parameter.
 struct TensorKind {
+  /// "weight", or the name of an optimizer state.
   std::string what;
   std::string optimizer;  ///< empty for weights
+  /// As it is stored.
   DType dtype = DType::float32;
+  std::optional<Shape> shape = {};  ///< of a state that has not its parameter's extents
 };
 
 /// Where the values come from.

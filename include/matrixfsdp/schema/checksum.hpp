@@ -14,12 +14,14 @@ namespace matrixfsdp::io {
 /// against someone who wants a collision.
 class Checksum {
  public:
-  Checksum();
+  Checksum();  ///< of no bytes
   ~Checksum();
-  Checksum(Checksum&&) noexcept;
-  Checksum& operator=(Checksum&&) noexcept;
+  Checksum(Checksum&&) noexcept;             ///< the other may only be destroyed or assigned to
+  Checksum& operator=(Checksum&&) noexcept;  ///< as the constructor
 
+  /// The bytes that follow those before.
   void update(std::span<const std::byte> bytes);
+  /// Of all bytes so far; more may follow.
   [[nodiscard]] std::uint64_t digest() const;
 
  private:

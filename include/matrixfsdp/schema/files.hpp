@@ -4,14 +4,15 @@
 #include <string>
 #include <string_view>
 
+/// @file
 /// Files of which every return code is checked. All functions throw IoError that names the path and what the system
 /// said.
 namespace matrixfsdp::io {
 
 /// A file by name (within a checkpoint), size and content.
 struct StoredFile {
-  std::string name;
-  std::int64_t bytes = 0;
+  std::string name;            ///< without a folder
+  std::int64_t bytes = 0;      ///< size
   std::uint64_t checksum = 0;  ///< of all its bytes
 };
 

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+/// @file
 /// Names inside a folder of checkpoints. Of a job, only rank 0 calls what looks at the disk or changes it.
 namespace matrixfsdp::io {
 
@@ -32,12 +33,15 @@ std::string make_temporary_folder(const std::string& folder, std::int64_t step);
 /// A temporary folder that is being filled; its owner (rank 0) removes it again unless it was published.
 class Unpublished {
  public:
+  /// `owner`: this process removes it.
   Unpublished(std::string path, bool owner);
   ~Unpublished();
   Unpublished(const Unpublished&) = delete;
   Unpublished& operator=(const Unpublished&) = delete;
 
+  /// Where it is, under its temporary name.
   [[nodiscard]] const std::string& path() const { return path_; }
+  /// It has been renamed: nothing is left to remove.
   void published() { owner_ = false; }
 
  private:

@@ -4,10 +4,12 @@
 
 #include <matrixfsdp/plan/machine.hpp>
 
+/// @file
 /// A machine as a file: JSON with "format", "format_version" and every figure of Machine. Doubles are written so that
 /// the same bits are read again.
 namespace matrixfsdp::io {
 
+/// The text of such a file. Throws InputError for an invalid machine (see validate).
 std::string to_text(const Machine& machine);
 
 /// Strict: every field, no other, each in range. Throws IoError: source, field, what is there, what was expected.

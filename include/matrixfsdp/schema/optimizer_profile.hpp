@@ -4,6 +4,7 @@
 
 #include <matrixfsdp/plan/optimizer_profile.hpp>
 
+/// @file
 /// Measured times of the optimizer's matrices, as a run's metrics file has them: a line with the object
 /// "optimizer_profile" among lines of JSON with other things.
 namespace matrixfsdp::io {

@@ -12,21 +12,23 @@
 
 #include <matrixfsdp/core/shape.hpp>
 
+/// @file
 /// Files in the safetensors format (Hugging Face): 8 bytes length of the header (little-endian), a JSON object, data.
 namespace matrixfsdp::io {
 
 /// A tensor of such a file.
 struct SafetensorsEntry {
-  std::string name;
-  std::string dtype;  ///< "F32", "BF16", ...
-  Shape shape;
+  std::string name;     ///< unique in the file
+  std::string dtype;    ///< "F32", "BF16", ...
+  Shape shape;          ///< row-major; empty: a scalar
   Interval bytes = {};  ///< within the data
 };
 
+/// What the first bytes of such a file say.
 struct SafetensorsHeader {
-  std::map<std::string, std::string> metadata;
-  std::vector<SafetensorsEntry> tensors;  ///< by place in the data
-  std::int64_t data_offset = 0;           ///< of the data in the file
+  std::map<std::string, std::string> metadata;  ///< "__metadata__": texts by name
+  std::vector<SafetensorsEntry> tensors;        ///< by place in the data
+  std::int64_t data_offset = 0;                 ///< of the data in the file
 };
 
 /// Bytes of one element: of BOOL, U8, I8, F8_E4M3, F8_E5M2, U16, I16, F16, BF16, U32, I32, F32, U64, I64, F64. Throws
@@ -49,11 +51,11 @@ class SafetensorsReader {
   /// Throws IoError where the file cannot be read, and as parse_safetensors.
   explicit SafetensorsReader(std::string path);
   ~SafetensorsReader();
-  SafetensorsReader(SafetensorsReader&&) noexcept;
-  SafetensorsReader& operator=(SafetensorsReader&&) noexcept;
+  SafetensorsReader(SafetensorsReader&&) noexcept;             ///< the other may only be destroyed or assigned to
+  SafetensorsReader& operator=(SafetensorsReader&&) noexcept;  ///< as the constructor
 
-  [[nodiscard]] const std::string& path() const;
-  [[nodiscard]] const SafetensorsHeader& header() const;
+  [[nodiscard]] const std::string& path() const;          ///< as the constructor was told
+  [[nodiscard]] const SafetensorsHeader& header() const;  ///< valid as long as the reader
 
   /// Passes a tensor's bytes to `sink` in blocks of at most 1 MiB that hold whole elements; `first` counts elements.
   /// Throws IoError where the disk fails. The format has no checksums.

@@ -10,17 +10,19 @@
 #include <matrixfsdp/core/dtype.hpp>
 #include <matrixfsdp/core/shape.hpp>
 
+/// @file
 /// HDF5 files with one plain, contiguous, little-endian dataset per tensor (io/FORMAT.md). One thread at a time. HDF5's
 /// own printing of errors is off inside these calls, and as the caller left it outside.
 namespace matrixfsdp::io {
 
 /// What a dataset holds: elements [begin, end) of a parameter, or of an optimizer state of the same shape.
 struct TensorInfo {
-  DType dtype = DType::float32;
-  Shape global_shape;  ///< of the whole parameter
-  Interval elements;
-  std::string optimizer = {};  ///< whose state it is; empty for weights
+  DType dtype = DType::float32;  ///< of the elements as they are stored
+  Shape global_shape;            ///< of the whole parameter
+  Interval elements;             ///< of the parameter that are here
+  std::string optimizer = {};    ///< whose state it is; empty for weights
 
+  /// All elements of the parameter.
   [[nodiscard]] bool whole() const { return elements == Interval{0, element_count(global_shape)}; }
 };
 

@@ -8,6 +8,7 @@
 
 namespace matrixfsdp {
 
+/// Where kernels run: Kokkos' default, which its build decides.
 using ExecutionSpace = Kokkos::DefaultExecutionSpace;
 
 /// Memory that kernels and MPI can both address: on GPU backends this is unified memory.
@@ -50,14 +51,16 @@ TensorView<typename View::value_type> slice(const View& tensor, std::int64_t beg
 /// Non-owning, usable in kernels: neither this nor an index is checked.
 template <class T>
 struct MatrixView {
-  T* data = nullptr;
-  std::int64_t rows = 0;
-  std::int64_t cols = 0;
-  std::int64_t stride = 0;
+  T* data = nullptr;        ///< the first element of the first row; null: no elements
+  std::int64_t rows = 0;    ///< extent of the slower dimension
+  std::int64_t cols = 0;    ///< extent of the faster dimension, whose elements are neighbours
+  std::int64_t stride = 0;  ///< elements from one row to the next
 
-  MatrixView() = default;
+  MatrixView() = default;  ///< no rows, no columns
+  /// Of memory that the caller keeps.
   KOKKOS_INLINE_FUNCTION MatrixView(T* pointer, std::int64_t row_count, std::int64_t col_count, std::int64_t row_stride)
       : data(pointer), rows(row_count), cols(col_count), stride(row_stride) {}
+  /// The same without gaps between rows.
   KOKKOS_INLINE_FUNCTION MatrixView(T* pointer, std::int64_t row_count, std::int64_t col_count)
       : MatrixView(pointer, row_count, col_count, col_count) {}
 
@@ -66,6 +69,7 @@ struct MatrixView {
   KOKKOS_INLINE_FUNCTION MatrixView(const MatrixView<U>& other)  // NOLINT(google-explicit-constructor)
       : MatrixView(other.data, other.rows, other.cols, other.stride) {}
 
+  /// The element itself.
   KOKKOS_INLINE_FUNCTION T& operator()(std::int64_t row, std::int64_t col) const { return data[row * stride + col]; }
 
   /// Rows [begin, begin + count), which lie inside the matrix.

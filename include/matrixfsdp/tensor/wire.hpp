@@ -3,6 +3,7 @@
 #include <matrixfsdp/core/bfloat16.hpp>
 #include <matrixfsdp/tensor/tensor.hpp>
 
+/// @file
 /// Values that travel, or are computed with, as bfloat16. A buffer of n float32 holds n words of 16 bits in one half
 /// while they are under way, so that nothing else is allocated. Kernels on the default execution space; each returns
 /// when its result is there.
@@ -30,7 +31,9 @@ void round_in_place(const TensorView<float>& buffer);
 /// As these three, started on `space` behind what has been started there before.
 void start_round_to_words(const ExecutionSpace& space, const TensorView<const float>& values,
                           const TensorView<bfloat16>& words);
+/// widen, started as start_round_to_words is.
 void start_widen(const ExecutionSpace& space, const TensorView<float>& buffer);
+/// round_in_place, started as start_round_to_words is.
 void start_round_in_place(const ExecutionSpace& space, const TensorView<float>& buffer);
 
 /// rounded[i] = values[i], rounded to bfloat16 and widened again: the bits that come through round_to_words and widen.

@@ -10,7 +10,7 @@ namespace {
 /// Calls visit(parameter) for each matrix that a matrix optimizer steps, in canonical order.
 template <class Visit>
 void each_matrix(const ModelSpec& model, const OptimizerCost& cost, const Visit& visit) {
-  if (cost.matrices_on_adamw) return;
+  if (cost.matrices == MatrixOptimizer::adamw) return;
   for (const UnitSpec& unit : model.units) {
     for (const ParameterSpec& parameter : unit.parameters) {
       if (!parameter.frozen && kind_of(parameter) == ParameterKind::matrix) visit(parameter);
@@ -87,15 +87,16 @@ class Traffic {
     return 2 * transfers_.exchange(element_bytes_ * others * *std::max_element(elements.begin(), elements.end()));
   }
 
-  /// zero1-owner: new weights.
+  /// zero1-owner: new weights. Those of all units are under way together, and so balanced as the whole model is.
   [[nodiscard]] double weights(const Plan& plan) const {
-    double seconds = 0;
-    for (std::size_t u = 0; u < plan.units.size(); ++u) {
-      if (plan.units[u].gradients.size > 0)
-        seconds +=
-            transfers_.unshard(segment_table(plan.units[u].weights), element_bytes_, options_.optimizer_collective);
+    SegmentTable all;
+    for (int rank = 0; rank < world_size_; ++rank) {
+      const std::int64_t begin = all.size;
+      for (const UnitPlan& unit : plan.units)
+        all.size += unit.gradients.size > 0 ? segment_table(unit.weights).shard_size(rank) : 0;
+      all.intervals.push_back({Interval{begin, all.size}, Interval{}});
     }
-    return seconds;
+    return transfers_.unshard(all, element_bytes_, options_.optimizer_collective);
   }
 
  private:

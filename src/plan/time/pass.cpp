@@ -18,7 +18,7 @@ std::int64_t activation_bytes(const TransformerShape& shape, std::int64_t tokens
 
 }  // namespace
 
-PassWork transformer_pass(const TransformerShape& shape, std::int64_t sequences, bool recompute) {
+PassWork transformer_pass(const TransformerShape& shape, std::int64_t sequences, bool recompute, DType compute) {
   const std::int64_t length = shape.sequence_length;
   const std::int64_t tokens = sequences * length;
   const std::int64_t whole = forward_product_flops(shape, tokens, length);
@@ -27,6 +27,10 @@ PassWork transformer_pass(const TransformerShape& shape, std::int64_t sequences,
   pass.unit_flops.front() = 0;  // the root looks embeddings up
   pass.last_flops = whole - shape.layers * pass.unit_flops.back();
   pass.activation_bytes = activation_bytes(shape, tokens, recompute);
+  if (compute == DType::bfloat16) {
+    for (const std::int64_t elements : rounded_operand_elements(shape, tokens, 0))
+      pass.activation_bytes += 2 * elements;
+  }
   return pass;
 }
 

@@ -23,6 +23,7 @@ Transfers::Transfers(const Machine& machine, const std::optional<CollectiveProfi
   if (!links) return;
   if (links->inside) profile_.inside = links->inside;
   if (links->between) profile_.between = links->between;
+  profile_.corrections = links->corrections;
 }
 
 /// The collectives' model counts in float32.
