@@ -30,6 +30,7 @@ class TokenShardWriter {
   /// Appends. Throws ContractError for a token that is negative or beyond largest_token; InputError beyond
   /// most_shard_tokens; IoError where the disk fails.
   void write(std::span<const std::int32_t> tokens);
+  /// Tokens written so far.
   [[nodiscard]] std::int64_t size() const;
 
   /// Writes the header and waits until everything is on disk. The last call. Throws ContractError without a token,
