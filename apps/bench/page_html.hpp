@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-/// Pieces of a page that stands alone: nothing in it is fetched, and its colors follow the reader's light or dark.
+/// Pieces of the page of results, beside those of every page (apps/page/page.hpp).
 namespace matrixfsdp::bench {
 
 /// Whose figure a bar is; bars of a chart have the colors of these.
@@ -32,10 +32,7 @@ std::string to_svg(const Chart& chart);
 /// A line for each row; columns that a row does not have are "-".
 std::string to_table(const nlohmann::json& rows, const std::vector<std::string>& columns);
 
-/// <p> of the text.
-std::string paragraph(const std::string& text);
-
-/// The whole page around `body`, which is HTML.
+/// The whole page around `body`, which is HTML (apps/page/page.hpp), with the colors of the sources.
 std::string to_page(const std::string& title, const std::string& body);
 
 }  // namespace matrixfsdp::bench

@@ -12,11 +12,13 @@
 
 #include "apps/bench/page_sections.hpp"
 #include "apps/escaped.hpp"
+#include "apps/page/page.hpp"
 
 namespace matrixfsdp::bench {
 namespace {
 
 using apps::escaped;
+using page::paragraph;
 
 std::string text_of(std::ifstream& file) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};

@@ -54,7 +54,8 @@ io::TrainingState training_state(const Trainer& trainer, double loss) {
                                   {"final_factor", schedule.final_factor},
                                   {"decay_share", schedule.decay_share}}
                        .dump();
-  const nlohmann::json configuration = to_json(options);
+  nlohmann::json configuration = to_json(options);
+  configuration["text"] = trainer.data().is_text();
   state.configuration = configuration.dump();
   state.sum_group = configuration.value("sum_group", std::int64_t{1});
   state.loss = loss;

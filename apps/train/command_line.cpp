@@ -133,6 +133,24 @@ void add_precision_options(OptionReader& reader, CLI::App& app, Options& options
   app.add_option("--unit-policy", unit_policies, unit_policy_help())->allow_extra_args(false);
 }
 
+void add_following_options(OptionReader& reader, Options& options) {
+  reader.text("--metrics", "File of metrics, one JSON line per step (mfsdp-report makes a page of it)", "",
+              [&options](const std::string& value) { options.metrics = value; });
+  reader.integer("--health-every", options.health_every, 0,
+                 "Steps between measurements of every matrix, by its owner: norm, largest and smallest singular value "
+                 "(estimates) and non-finite values of gradient, weight and update, and the update's residual of "
+                 "orthogonality; a line of --metrics. 0: none");
+  reader.text("--tensorboard", "Folder for an event file of TensorBoard, a new one for each part of a resumed run", "",
+              [&options](const std::string& value) { options.tensorboard = value; });
+  reader.choice("--progress-line",
+                "Progress as one line that is redrawn, instead of a line every few seconds. auto: where standard error "
+                "is a terminal, which under mpiexec it is not",
+                "auto",
+                {{"auto", [&options] { options.progress_line = ProgressLine::automatic; }},
+                 {"yes", [&options] { options.progress_line = ProgressLine::yes; }},
+                 {"no", [&options] { options.progress_line = ProgressLine::no; }}});
+}
+
 void add_run_options(OptionReader& reader, CLI::App& app, Options& options) {
   reader.integer("--batch-size", options.batch_size, 1, "Sequences per step, all ranks");
   reader.integer("--micro-batch", options.micro_batch, 1, "Sequences per pass and rank");
@@ -157,14 +175,11 @@ void add_run_options(OptionReader& reader, CLI::App& app, Options& options) {
   reader.integer("--sample-every", options.sample_every, 0, "Steps between samples; 0: at the end only");
   reader.integer("--sample-tokens", options.sample_tokens, 0, "Tokens of a sample");
   reader.real("--temperature", options.temperature, 0, 100, "Of sampling; 0: the most likely token");
-  reader.text("--prompt", "Start of the sample; by default a piece of the validation data", "",
-              [&options](const std::string& value) { options.prompt = value; });
-  reader.text("--metrics", "File of metrics, one JSON line per step", "",
-              [&options](const std::string& value) { options.metrics = value; });
-  reader.integer("--health-every", options.health_every, 0,
-                 "Steps between measurements of every matrix, by its owner: norm, largest and smallest singular value "
-                 "(estimates) and non-finite values of gradient, weight and update, and the update's residual of "
-                 "orthogonality; a line of --metrics. 0: none");
+  reader.text(
+      "--prompt",
+      "Start of the sample: text, or token ids ('17 4 1029') where the data are shards; by default a piece of the "
+      "validation data",
+      "", [&options](const std::string& value) { options.prompt = value; });
   app.add_flag("--verify", options.verify,
                "Train a fully replicated copy beside the run and compare every gradient and weight, bit for bit");
   app.add_flag("--json", options.json, "Print the summary as JSON on standard output");
@@ -193,6 +208,7 @@ CommandLine parse_command_line(int argc, char** argv) {
   add_data_options(reader, app, options);
   add_model_options(reader, options.model, given);
   add_run_options(reader, app, options);
+  add_following_options(reader, options);
   MatrixOptions matrices(reader, options.optimizer);
   add_schedule_options(reader, options);
   add_parallel_options(reader, options, threads, shard_size);

@@ -32,6 +32,7 @@ Data::Data(Communicator& communicator, const Options& options) {
 void Data::open(const Options& options) {
   const std::int64_t length = options.sequence_length();
   training_data_ = std::make_unique<io::TokenData>(options.data);
+  is_text_ = training_data_->is_text() || options.shape.vocabulary == 256;
   if (options.validation.empty()) {
     const io::TokenSplit split = io::hold_out(*training_data_, options.validation_fraction, length);
     training_ = split.training;

@@ -33,8 +33,9 @@ class Data {
   [[nodiscard]] double unigram_entropy() const { return unigram_entropy_; }
   [[nodiscard]] std::int64_t training_tokens() const { return training_.size(); }
   [[nodiscard]] std::int64_t validation_tokens() const { return validation_.size(); }
-  /// True when tokens are bytes of text, so that a sample can be printed.
-  [[nodiscard]] bool is_text() const { return training_data_->is_text(); }
+  /// True when tokens are bytes of text, so that a sample can be printed: those of text files, and of shards for a
+  /// model with a vocabulary of 256.
+  [[nodiscard]] bool is_text() const { return is_text_; }
 
  private:
   void open(const Options& options);
@@ -46,6 +47,7 @@ class Data {
   std::unique_ptr<io::Batches> batches_;
   std::unique_ptr<io::EvenWindows> windows_;
   double unigram_entropy_ = 0;
+  bool is_text_ = true;
 };
 
 }  // namespace matrixfsdp::train

@@ -91,7 +91,8 @@ MetricsFile::MetricsFile(const std::string& path, bool append)
 }
 
 void MetricsFile::write(const nlohmann::json& line) {
-  const std::string text = line.dump() + "\n";
+  // Names of files need not be UTF-8.
+  const std::string text = line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   const bool written = std::fwrite(text.data(), 1, text.size(), file_.get()) == text.size();
   if (!written || std::fflush(file_.get()) != 0) {
     throw IoError(fmt::format("metrics file {}: cannot be written ({})", path_, std::strerror(errno)));

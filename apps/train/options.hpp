@@ -20,6 +20,9 @@ namespace matrixfsdp::train {
 /// Whether training waits for a checkpoint to be on disk.
 enum class CheckpointMode { synchronous, asynchronous };
 
+/// Whether progress is one line that is redrawn. automatic: where standard error is a terminal.
+enum class ProgressLine { automatic, yes, no };
+
 /// Everything a run is told. Defaults are those of --help.
 struct Options {
   std::vector<std::string> data;
@@ -61,7 +64,9 @@ struct Options {
   double temperature = 0.8;
   std::string prompt;
 
-  std::string metrics;            ///< JSON lines; empty: none
+  std::string metrics;      ///< JSON lines; empty: none
+  std::string tensorboard;  ///< folder of event files; empty: none
+  ProgressLine progress_line = ProgressLine::automatic;
   std::int64_t health_every = 0;  ///< steps between measurements of all matrices; 0: none
   bool verify = false;
   bool json = false;  ///< the summary as JSON on standard output

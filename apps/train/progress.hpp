@@ -5,13 +5,15 @@
 #include <string>
 
 #include "apps/train/metrics.hpp"
+#include "apps/train/options.hpp"
 
 namespace matrixfsdp::train {
 
-/// Live progress on standard error: one line that is redrawn on a terminal, a plain line every few seconds in a log.
+/// Live progress on standard error: one line that is redrawn on a terminal (and never wider than it), a plain line
+/// every few seconds in a log.
 class Progress {
  public:
-  explicit Progress(std::int64_t total_steps);
+  Progress(std::int64_t total_steps, ProgressLine line);
   void step(const StepMetrics& metrics);
   /// A line of its own, e.g. a validation.
   void note(const std::string& text);
@@ -20,7 +22,7 @@ class Progress {
 
  private:
   std::int64_t total_;
-  bool terminal_;
+  bool redrawn_;
   bool open_line_ = false;
   std::int64_t steps_seen_ = 0;
   std::chrono::steady_clock::time_point started_;

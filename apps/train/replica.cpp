@@ -50,9 +50,8 @@ std::int64_t Replica::resident_bytes() const {
   return model.memory().total() + optimizer->state_bytes() + optimizer->workspace_bytes() + network.activation_bytes();
 }
 
-void run_forward(Replica& replica, nn::Transformer<float>& network, const std::vector<std::int32_t>& tokens,
+void run_forward(ShardedModel& model, nn::Transformer<float>& network, const std::vector<std::int32_t>& tokens,
                  const std::function<void(const UnitTensors<float>& root)>& after) {
-  ShardedModel& model = replica.model;
   const auto layers = static_cast<std::int64_t>(model.unit_count()) - 1;
   model.unshard(root, Phase::forward);
   network.embed(model.weights(root), tokens);
@@ -71,7 +70,7 @@ double run_pass(Replica& replica, const MicroBatch& batch, float gradient_scale,
   model.begin_pass();
   auto start = std::chrono::steady_clock::now();
   double loss = 0;
-  run_forward(replica, network, batch.tokens, [&](const UnitTensors<float>& root_weights) {
+  run_forward(model, network, batch.tokens, [&](const UnitTensors<float>& root_weights) {
     loss = network.loss_forward_backward(root_weights, model.gradients(root), batch.targets, gradient_scale);
   });
   times.forward += seconds_since(start);
@@ -91,7 +90,7 @@ double run_pass(Replica& replica, const MicroBatch& batch, float gradient_scale,
 
 double run_evaluation_pass(Replica& replica, const MicroBatch& batch) {
   double loss = 0;
-  run_forward(replica, replica.network, batch.tokens, [&](const UnitTensors<float>& root_weights) {
+  run_forward(replica.model, replica.network, batch.tokens, [&](const UnitTensors<float>& root_weights) {
     loss = replica.network.loss(root_weights, batch.targets);
   });
   return loss;

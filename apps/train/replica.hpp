@@ -48,7 +48,7 @@ double run_evaluation_pass(Replica& replica, const MicroBatch& batch);
 
 /// Unshards the root, then every block in turn, up to the activations of the last block; `after` runs while the root is
 /// still unsharded (loss, or logits).
-void run_forward(Replica& replica, nn::Transformer<float>& network, const std::vector<std::int32_t>& tokens,
+void run_forward(ShardedModel& model, nn::Transformer<float>& network, const std::vector<std::int32_t>& tokens,
                  const std::function<void(const UnitTensors<float>& root)>& after);
 
 }  // namespace matrixfsdp::train

@@ -17,7 +17,10 @@
 #include "apps/train/checkpoints.hpp"
 #include "apps/train/data.hpp"
 #include "apps/train/progress.hpp"
+#include "apps/train/prompt.hpp"
+#include "apps/train/run_header.hpp"
 #include "apps/train/summary.hpp"
+#include "apps/train/tensorboard.hpp"
 #include "apps/train/trainer.hpp"
 
 namespace matrixfsdp::train {
@@ -25,19 +28,6 @@ namespace {
 
 bool due(std::int64_t every, std::int64_t step) {
   return every > 0 && step % every == 0;
-}
-
-/// Bytes of text, or token ids where tokens are not text.
-std::string text_of(const std::vector<std::int32_t>& tokens, bool is_text) {
-  std::string text;
-  for (const std::int32_t token : tokens) {
-    if (is_text && token < 256) {
-      text += static_cast<char>(token);
-    } else {
-      text += fmt::format("{} ", token);
-    }
-  }
-  return text;
 }
 
 /// One run; rank 0 writes and speaks.
@@ -53,19 +43,18 @@ class Run {
         checkpoints_(trainer_, stop_signal) {}
 
   int execute() {
-    if (!options_.prompt.empty() && !data_.is_text()) {
-      throw InputError(fmt::format(
-          "--prompt '{}': expected text as --data, because token shards have no bytes to continue", options_.prompt));
-    }
+    if (!options_.prompt.empty())
+      prompt_ = train::prompt_tokens(options_.prompt, data_.is_text(), options_.shape.vocabulary);
     checkpoints_.resume();
     open_metrics();
     announce();
+    if (metrics_) metrics_->write(run_header(trainer_, plan_report_));
     if (trainer_.steps_done() >= options_.steps && speaks_) {
       log_line(fmt::format("step {} of --steps {} is already done; raise --steps to train on", trainer_.steps_done(),
                            options_.steps));
     }
     summary_.first_step = trainer_.steps_done() + 1;
-    Progress progress(options_.steps);
+    Progress progress(options_.steps, options_.progress_line);
     while (trainer_.steps_done() < options_.steps && stop_signal_ == 0)
       train_step(progress);
     if (speaks_) progress.finish();
@@ -133,12 +122,13 @@ class Run {
 
   void open_metrics() {
     std::string error;
-    if (speaks_ && !options_.metrics.empty()) {
-      try {
+    try {
+      if (speaks_ && !options_.metrics.empty())
         metrics_ = std::make_unique<MetricsFile>(options_.metrics, trainer_.steps_done() > 0);
-      } catch (const InputError& bad) {
-        error = bad.what();
-      }
+      if (speaks_ && !options_.tensorboard.empty())
+        tensorboard_ = std::make_unique<TensorBoardFile>(options_.tensorboard, trainer_.steps_done());
+    } catch (const InputError& bad) {
+      error = bad.what();
     }
     agree_on_input(communicator_, error);
   }
@@ -152,6 +142,7 @@ class Run {
     summary_.matrices = metrics.matrices;
     rates_.push_back(metrics.tokens_per_second);
     if (metrics_) metrics_->write(to_json(metrics));
+    if (tensorboard_) tensorboard_->write(metrics.step, scalars_of(metrics));
     if (metrics_ && !trainer_.health().is_null())
       metrics_->write({{"step", metrics.step}, {"health", trainer_.health()}});
     tell_failures(progress, metrics);
@@ -160,7 +151,7 @@ class Run {
     if (due(options_.evaluate_every, metrics.step) && !last) {
       const double loss = trainer_.evaluate();
       if (speaks_) progress.note(fmt::format("step {}  validation loss {:.4f}", metrics.step, loss));
-      if (metrics_) metrics_->write({{"step", metrics.step}, {"validation_loss", loss}});
+      write_validation(loss);
     }
     if (due(options_.sample_every, metrics.step) && !last) {
       const std::string text = sample();
@@ -169,6 +160,11 @@ class Run {
     checkpoints_.after_step(metrics);
     stop_signal_ = metrics.stop_signal;
     if (due(options_.checkpoint_every, metrics.step) || last || stop_signal_ != 0) checkpoints_.save(metrics.loss);
+  }
+
+  void write_validation(double loss) {
+    if (metrics_) metrics_->write({{"step", trainer_.steps_done()}, {"validation_loss", loss}});
+    if (tensorboard_) tensorboard_->write(trainer_.steps_done(), {{"loss/validation", loss}});
   }
 
   void tell_failures(Progress& progress, const StepMetrics& metrics) {
@@ -192,18 +188,14 @@ class Run {
   }
 
   std::vector<std::int32_t> prompt_tokens() const {
-    if (options_.prompt.empty()) return data_.sample_context(std::min<std::int64_t>(32, options_.sequence_length()));
-    std::vector<std::int32_t> tokens;
-    for (const char c : options_.prompt)
-      tokens.push_back(static_cast<unsigned char>(c));
-    return tokens;
+    return prompt_.empty() ? data_.sample_context(std::min<std::int64_t>(32, options_.sequence_length())) : prompt_;
   }
 
   std::string sample() { return text_of(trainer_.sample(prompt_tokens(), options_.sample_tokens), data_.is_text()); }
 
   void finish() {
     summary_.validation_loss = trainer_.evaluate();
-    if (metrics_) metrics_->write({{"step", trainer_.steps_done()}, {"validation_loss", summary_.validation_loss}});
+    write_validation(summary_.validation_loss);
     if (options_.sample_tokens > 0) summary_.sample = sample();
     summarize_checkpoints();
     summarize_memory();
@@ -257,17 +249,19 @@ class Run {
     const std::int64_t owned = use.weights + use.gradients + replica.optimizer->state_bytes();
     const std::int64_t window = use.total() - use.weights - use.gradients;
     const OperationLabel label{"memory figures", "", "end"};
-    for (const std::int64_t bytes : all_gather_value(communicator_, Purpose::other, owned, label)) {
-      summary_.owned_bytes = std::max(summary_.owned_bytes, bytes);
-    }
+    const auto owned_bytes = all_gather_value(communicator_, Purpose::other, owned, label);
+    summary_.owned_bytes = *std::max_element(owned_bytes.begin(), owned_bytes.end());
     for (const std::int64_t bytes : all_gather_value(communicator_, Purpose::other, use.gradients, label)) {
       summary_.gradient_bytes = std::max(summary_.gradient_bytes, bytes);
     }
-    for (const std::int64_t bytes : all_gather_value(communicator_, Purpose::other, window, label)) {
-      summary_.window_bytes = std::max(summary_.window_bytes, bytes);
-    }
-    for (const std::int64_t bytes : all_gather_value(communicator_, Purpose::other, replica.resident_bytes(), label)) {
-      summary_.peak_bytes = std::max(summary_.peak_bytes, bytes);
+    const auto window_bytes = all_gather_value(communicator_, Purpose::other, window, label);
+    summary_.window_bytes = *std::max_element(window_bytes.begin(), window_bytes.end());
+    const auto resident = all_gather_value(communicator_, Purpose::other, replica.resident_bytes(), label);
+    summary_.peak_bytes = *std::max_element(resident.begin(), resident.end());
+    if (metrics_) {
+      metrics_->write(
+          {{"step", trainer_.steps_done()},
+           {"memory", {{"owned_bytes", owned_bytes}, {"window_bytes", window_bytes}, {"resident_bytes", resident}}}});
     }
     for (const RankLoad& load : plan_report_.ranks) {
       summary_.predicted_owned_bytes = std::max(summary_.predicted_owned_bytes, load.owned_bytes);
@@ -285,8 +279,10 @@ class Run {
   Checkpoints checkpoints_;
   int stop_signal_ = 0;  // that a rank has received
   PlanReport plan_report_;
+  std::vector<std::int32_t> prompt_;      // as given; empty: none
   std::unique_ptr<MetricsFile> metrics_;  // on rank 0, where asked for
-  std::vector<double> rates_;             // tokens per second of each step
+  std::unique_ptr<TensorBoardFile> tensorboard_;
+  std::vector<double> rates_;  // tokens per second of each step
   Summary summary_;
 };
 

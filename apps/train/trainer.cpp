@@ -8,6 +8,7 @@
 #include <matrixfsdp/comm/mpi.hpp>
 #include <matrixfsdp/core/error.hpp>
 
+#include "apps/train/sampler.hpp"
 #include "apps/train/verify.hpp"
 
 namespace matrixfsdp::train {
@@ -192,6 +193,11 @@ void Trainer::check_matrices(const StepMetrics& metrics) const {
     throw ContractError(fmt::format("step {}: {} matrices were stepped by their optimizer, expected {}", metrics.step,
                                     metrics.matrices, expected));
   }
+}
+
+std::vector<std::int32_t> Trainer::sample(std::vector<std::int32_t> prompt, std::int64_t count) {
+  return train::sample(replica_->model, options_.shape, std::move(prompt),
+                       {count, options_.temperature, options_.seed, step_, options_.compute_dtype});
 }
 
 double Trainer::evaluate() {

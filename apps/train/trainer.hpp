@@ -70,6 +70,7 @@ class Trainer {
   [[nodiscard]] const std::string& backend() const { return attachment_->description(); }
   [[nodiscard]] Communicator& communicator() const { return communicator_; }
   [[nodiscard]] const Options& options() const { return options_; }
+  [[nodiscard]] const Data& data() const { return data_; }
 
  private:
   /// Plans, and chooses collectives for the plan where that is asked for.

@@ -94,8 +94,9 @@ void fill(const std::string& folder, const StoredTensors& stored, const std::vec
   filling.finish();
 }
 
-/// What is wrong with the files, if anything is. Throws InputError where the checkpoint is another model's.
-std::optional<Failure> try_load(const std::string& step_folder, ShardedModel& model, Optimizer& optimizer,
+/// What is wrong with the files, if anything is. Throws InputError where the checkpoint is another model's. Without an
+/// optimizer the weights alone are loaded.
+std::optional<Failure> try_load(const std::string& step_folder, ShardedModel& model, Optimizer* optimizer,
                                 TrainingState& state) {
   Communicator& communicator = model.communicator();
   Manifest manifest;
@@ -103,11 +104,11 @@ std::optional<Failure> try_load(const std::string& step_folder, ShardedModel& mo
 
   model.complete();  // weights may still be on their way to others
   Kokkos::fence();   // kernels may still read what is overwritten here
-  const auto tensors = local_tensors(model, optimizer);
+  const auto tensors = optimizer != nullptr ? local_tensors(model, *optimizer) : local_weights(model);
   const auto stored = stored_tensors(manifest);
   const auto mismatch = agree(communicator, "comparison with the checkpoint", attempt([&] {
                                 match_model(manifest.model, model.spec());
-                                match_state(stored, tensors);
+                                match_state(stored, tensors, optimizer != nullptr);
                               }));
   if (mismatch) mismatch->raise();
   if (auto damage = agree(communicator, "load", attempt([&] { fill(step_folder, stored, tensors); }))) return damage;
@@ -116,10 +117,8 @@ std::optional<Failure> try_load(const std::string& step_folder, ShardedModel& mo
   return std::nullopt;
 }
 
-}  // namespace
-
-TrainingState load_checkpoint(const std::string& step_folder, ShardedModel& model, Optimizer& optimizer,
-                              std::chrono::milliseconds deadline) {
+TrainingState load(const std::string& step_folder, ShardedModel& model, Optimizer* optimizer,
+                   std::chrono::milliseconds deadline) {
   const Patience patience(model.communicator(), deadline);
   require_equal(model.communicator(), stream_of(step_folder), "checkpoint to read (hash)");
   TrainingState state;
@@ -127,12 +126,23 @@ TrainingState load_checkpoint(const std::string& step_folder, ShardedModel& mode
   return state;
 }
 
+}  // namespace
+
+TrainingState load_checkpoint(const std::string& step_folder, ShardedModel& model, Optimizer& optimizer,
+                              std::chrono::milliseconds deadline) {
+  return load(step_folder, model, &optimizer, deadline);
+}
+
+TrainingState load_weights(const std::string& step_folder, ShardedModel& model, std::chrono::milliseconds deadline) {
+  return load(step_folder, model, nullptr, deadline);
+}
+
 std::optional<LoadedCheckpoint> load_latest(const std::string& folder, ShardedModel& model, Optimizer& optimizer,
                                             std::chrono::milliseconds deadline) {
   const Patience patience(model.communicator(), deadline);
   TrainingState state;
   auto loaded = first_valid(model.communicator(), folder, [&](const std::string& step_folder) {
-    return try_load(step_folder, model, optimizer, state);
+    return try_load(step_folder, model, &optimizer, state);
   });
   if (!loaded) return std::nullopt;
   return LoadedCheckpoint{std::move(*loaded), std::move(state)};

@@ -19,25 +19,32 @@ std::int64_t segment_index(const Plan& plan, const ParameterView& view) {
   });
 }
 
+void add(std::vector<LocalTensor>& tensors, const ParameterView& view, LocalTensor tensor) {
+  if (static_cast<std::int64_t>(tensor.values.size()) != tensor.elements.size()) {
+    throw ContractError(fmt::format("{} of '{}': {} values; expected {}", tensor.what, view.spec->name,
+                                    tensor.values.size(), tensor.elements.size()));
+  }
+  if (!view.elements.empty()) tensors.push_back(std::move(tensor));
+}
+
 }  // namespace
 
-std::vector<LocalTensor> local_tensors(const ShardedModel& model, Optimizer& optimizer) {
+std::vector<LocalTensor> local_weights(const ShardedModel& model) {
   std::vector<LocalTensor> tensors;
-  const auto add = [&](const ParameterView& view, LocalTensor tensor) {
-    if (static_cast<std::int64_t>(tensor.values.size()) != tensor.elements.size()) {
-      throw ContractError(fmt::format("{} of '{}': {} values; expected {}", tensor.what, view.spec->name,
-                                      tensor.values.size(), tensor.elements.size()));
-    }
-    if (!view.elements.empty()) tensors.push_back(std::move(tensor));
-  };
   for (const ParameterView& view : model.resident()) {
-    add(view, {view.spec, std::string(weight_name), view.elements, segment_index(model.plan(), view), view.weight, {}});
+    add(tensors, view,
+        {view.spec, std::string(weight_name), view.elements, segment_index(model.plan(), view), view.weight, {}});
   }
+  return tensors;
+}
+
+std::vector<LocalTensor> local_tensors(const ShardedModel& model, Optimizer& optimizer) {
+  std::vector<LocalTensor> tensors = local_weights(model);
   for (const StateView& state : optimizer.state()) {
     const ParameterView& view = optimizer.views().at(state.view);
     const Interval elements = state.shape ? Interval{0, element_count(*state.shape)} : view.elements;
     const std::int64_t segment = state.shape ? -1 : segment_index(model.plan(), view);
-    add(view, {view.spec, state.name, elements, segment, state.values, state.optimizer, state.shape});
+    add(tensors, view, {view.spec, state.name, elements, segment, state.values, state.optimizer, state.shape});
   }
   return tensors;
 }

@@ -21,8 +21,11 @@ struct LocalTensor {
   std::optional<Shape> shape = {};  ///< of a state that has not its parameter's extents: `elements` are of this
 };
 
-/// Weights of all resident segments, then optimizer state. Parameters without elements have none. Throws ContractError
-/// for a state that has not one value for each element of its view, or as many as its own shape says.
+/// Weights of all resident segments. Parameters without elements have none.
+std::vector<LocalTensor> local_weights(const ShardedModel& model);
+
+/// Weights, then optimizer state. Throws ContractError for a state that has not one value for each element of its view,
+/// or as many as its own shape says.
 std::vector<LocalTensor> local_tensors(const ShardedModel& model, Optimizer& optimizer);
 
 }  // namespace matrixfsdp::io

@@ -89,7 +89,7 @@ void match_model(const ModelSpec& stored, const ModelSpec& model) {
   }
 }
 
-void match_state(const StoredTensors& stored, const std::vector<LocalTensor>& tensors) {
+void match_state(const StoredTensors& stored, const std::vector<LocalTensor>& tensors, bool states_too) {
   StatesByName ours;
   for (const LocalTensor& tensor : tensors) {
     auto& states = ours[tensor.spec->name];
@@ -98,6 +98,7 @@ void match_state(const StoredTensors& stored, const std::vector<LocalTensor>& te
   StatesByName theirs;
   for (const auto& [tensor, segments] : stored) {
     const auto& [name, what] = tensor;
+    if (what != weight_name && !states_too) continue;
     if (what != weight_name) theirs[name].insert(what);
     for (const StoredSegment* segment : segments) {
       if (segment->dtype != DType::float32 && ours.contains(name)) {

@@ -14,7 +14,7 @@ namespace matrixfsdp::io {
 void match_model(const ModelSpec& stored, const ModelSpec& model);
 
 /// Throws InputError unless the checkpoint has, for each parameter of which this rank holds a part, the optimizer state
-/// that this rank holds and no other, all in float32.
-void match_state(const StoredTensors& stored, const std::vector<LocalTensor>& tensors);
+/// that this rank holds and no other (whatever state, without `states_too`), all in float32.
+void match_state(const StoredTensors& stored, const std::vector<LocalTensor>& tensors, bool states_too);
 
 }  // namespace matrixfsdp::io

@@ -1,28 +1,17 @@
 #include "io/dataset/token_file.hpp"
 
-#include <array>
 #include <string_view>
 
 #include <fmt/format.h>
 
 #include <matrixfsdp/core/error.hpp>
 
+#include "io/dataset/shard_format.hpp"
+
 namespace matrixfsdp::io {
 namespace {
 
-constexpr std::int64_t header_bytes = 256 * 4;
-
-struct ShardFormat {
-  TokenFormat format;
-  std::uint32_t magic;
-  std::uint32_t version;
-  std::int64_t width;
-};
-
-constexpr std::array<ShardFormat, 2> shard_formats{{
-    {TokenFormat::shard_uint16, 20240520, 1, 2},
-    {TokenFormat::shard_uint32, 20240801, 7, 4},
-}};
+constexpr std::int64_t header_bytes = shard_header_bytes;
 
 // Byte by byte: the files are little-endian whatever the machine is.
 std::uint32_t little_endian(const std::uint8_t* bytes, std::int64_t width) {

@@ -33,7 +33,7 @@ else()
       endif()
       matrixfsdp_add_program(mfsdp-${program}-nccl-double
         SOURCES ${program_sources} ${double_sources} $<TARGET_OBJECTS:nccl_backend_objects>
-        LINK matrixfsdp_train matrixfsdp_comm NCCL::headers CLI11::CLI11)
+        LINK matrixfsdp_page matrixfsdp_train matrixfsdp_comm NCCL::headers CLI11::CLI11)
       target_include_directories(mfsdp-${program}-nccl-double PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
     endforeach()
   endif()

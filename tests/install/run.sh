@@ -24,7 +24,10 @@ fi
 ctest --test-dir "$work/build" --output-on-failure --no-tests=error
 "$work/build/planner/planner"
 "$mpiexec" -n 2 "$work/moved/bin/mfsdp-train" --version
-"$work/moved/bin/mfsdp-ckpt" --version
+for program in ckpt plan report tokenize; do # of login nodes
+  "$work/moved/bin/mfsdp-$program" --version
+done
+"$mpiexec" -n 2 "$work/moved/bin/mfsdp-generate" --version
 for script in cpu.sbatch gpu.sbatch smoke.sbatch train.sh rank.sh; do
   [ -f "$work/moved/share/matrixfsdp/slurm/$script" ] || { echo "$script is not installed" >&2 && exit 1; }
 done

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "support/html.hpp"
 #include "support/program.hpp"
 
 /// `mfsdp-bench results-page`, on figures that were never measured.
@@ -12,6 +13,8 @@ namespace matrixfsdp {
 namespace {
 
 using nlohmann::json;
+using testing::count_of;
+using testing::first_bad_tag;
 using testing::run_program;
 
 testing::ProgramResult run_page(const std::vector<std::string>& files, const std::string& output) {
@@ -27,34 +30,6 @@ json report(const std::string& benchmark, json rows) {
 
 json spread(double median) {
   return {{"median", median}, {"minimum", median / 2}, {"maximum", median * 2}};
-}
-
-/// Tags of `text` close in the order in which they open, attributes are quoted, and nothing else is `<`.
-std::string first_bad_tag(const std::string& text) {
-  std::vector<std::string> open;
-  std::size_t at = text.find("<html");
-  while ((at = text.find('<', at)) != std::string::npos) {
-    const std::size_t end = text.find('>', at);
-    if (end == std::string::npos) return text.substr(at, 40);
-    const std::string tag = text.substr(at + 1, end - at - 1);
-    const std::string name = tag.substr(0, tag.find_first_of(" /", 1));
-    at = end;
-    if (tag.front() == '/') {
-      if (open.empty() || "/" + open.back() != tag) return tag;
-      open.pop_back();
-    } else if (tag.back() != '/' && name != "meta") {
-      if (name.find_first_not_of("abcdefghijklmnopqrstuvwxyz123") != std::string::npos) return tag;
-      open.push_back(name);
-    }
-  }
-  return open.empty() ? "" : open.back();
-}
-
-int count_of(const std::string& text, const std::string& part) {
-  int count = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
-    ++count;
-  return count;
 }
 
 json optimizer_row(const std::string& strategy, double milliseconds) {
@@ -85,8 +60,7 @@ TEST(BenchResultsPage, every_row_is_in_table_and_chart_beside_the_published_figu
   EXPECT_EQ(page.rfind("<!DOCTYPE html>", 0), 0U);
   EXPECT_NE(page.find("</body></html>"), std::string::npos);
   // Nothing is fetched, and nothing runs.
-  for (const char* foreign : {"http:", "https:", "src=", "<script", "@import", "url("})
-    EXPECT_EQ(page.find(foreign), std::string::npos) << foreign;
+  EXPECT_EQ(testing::first_foreign(page), "");
   EXPECT_NE(page.find("prefers-color-scheme: dark"), std::string::npos);
   // Tables: two rows of each, and a head.
   EXPECT_EQ(count_of(page, "<tr>"), 2 * 3);

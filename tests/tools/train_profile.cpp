@@ -65,8 +65,8 @@ TEST(TrainProfile, a_run_measures_and_the_next_plans_by_it) {
   EXPECT_NE(second.err.find("plan profile"), std::string::npos) << second.err;
   const auto before = read_json_lines(folder + "/run.jsonl");
   const auto after = read_json_lines(folder + "/second.jsonl");
-  for (std::size_t step = 0; step < 3; ++step)
-    EXPECT_EQ(before[step]["loss_bits"], after[step]["loss_bits"]) << step;
+  for (std::size_t line = 1; line <= 3; ++line)
+    EXPECT_EQ(before[line].at("loss_bits"), after[line].at("loss_bits")) << line;
 
   const auto planned = run_program({MATRIXFSDP_PLAN, "--model", "gpt2:d2", "--ranks", "3", "--planner", "profile",
                                     "--profile", folder + "/run.jsonl", "--json"});

@@ -40,6 +40,11 @@ std::string save_checkpoint(const std::string& folder, const ShardedModel& model
 TrainingState load_checkpoint(const std::string& step_folder, ShardedModel& model, Optimizer& optimizer,
                               std::chrono::milliseconds deadline = std::chrono::minutes(30));
 
+/// Fills the weights alone, for a model that is not trained on: as load_checkpoint, whatever optimizer state the
+/// checkpoint has.
+TrainingState load_weights(const std::string& step_folder, ShardedModel& model,
+                           std::chrono::milliseconds deadline = std::chrono::minutes(30));
+
 /// Where load_latest has found what it loaded.
 struct LoadedCheckpoint {
   std::string folder;   ///< of the step
