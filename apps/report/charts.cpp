@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstddef>
 #include <iterator>
 #include <utility>
 
@@ -77,6 +78,25 @@ std::vector<std::string> parts_of(const Runs& runs, const std::string& group, co
     }
   }
   return parts;
+}
+
+bool steps_in_backward(const RunFile& run) {
+  if (!run.header.is_object()) return false;
+  const json configuration = run.header.value("configuration", json());
+  return configuration.is_object() && configuration.value("step_in_backward", json()) == true;
+}
+
+/// With --step-in-backward the optimizer's time is a part of backward's too: it is shown once.
+void count_once(const Runs& runs, StackedBars& chart) {
+  const auto backward = std::find(chart.parts.begin(), chart.parts.end(), "backward") - chart.parts.begin();
+  const auto optimizer = std::find(chart.parts.begin(), chart.parts.end(), "optimizer") - chart.parts.begin();
+  const auto end = static_cast<std::ptrdiff_t>(chart.parts.size());
+  if (backward == end || optimizer == end) return;
+  for (std::size_t k = 0; k < runs.size(); ++k) {
+    std::vector<double>& values = chart.bars[k].values;
+    if (steps_in_backward(runs[k]))
+      values[static_cast<std::size_t>(backward)] -= values[static_cast<std::size_t>(optimizer)];
+  }
 }
 
 /// The unit in which the largest of "bytes/..." is a number of a few digits, and what one byte is in it.
@@ -165,8 +185,10 @@ std::string step_charts(const Runs& runs) {
   const auto purposes = parts_of(runs, "bytes", {"unshard", "reduce", "clip", "optimizer"});
   std::string charts;
   if (!phases.empty()) {
-    charts += page::to_svg(
-        medians(runs, "Time of a step by phase (medians, the slowest rank)", "ms", "milliseconds", phases, 1));
+    StackedBars times =
+        medians(runs, "Time of a step by phase (medians, the slowest rank)", "ms", "milliseconds", phases, 1);
+    count_once(runs, times);
+    charts += page::to_svg(times);
   }
   if (!purposes.empty()) {
     charts += page::to_svg(

@@ -128,6 +128,15 @@ TEST(FollowingReport, runs_are_laid_over_each_other) {
   EXPECT_TRUE(has(page, "llama:&lt;1b&gt;"));
 }
 
+TEST(FollowingReport, what_is_stepped_in_backward_is_counted_once) {
+  std::string inside = header(0, 2);
+  inside.replace(inside.find("\"steps\":7"), 9, "\"step_in_backward\":true");
+  const std::string page = page_of("inside", {inside + step(1, 4)});
+  EXPECT_TRUE(has(page, "optimizer 2 ms"));
+  EXPECT_TRUE(has(page, "backward 2 ms")) << "of 4, of which 2 are the optimizer's";
+  EXPECT_TRUE(has(page, ">7 ms<"));
+}
+
 TEST(FollowingReport, files_of_one_name_are_told_apart) {
   const std::string folder = fresh_folder("report-names");
   for (const char* run : {"a", "b"}) {
