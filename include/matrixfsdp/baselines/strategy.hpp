@@ -76,7 +76,7 @@ class Strategy {
   /// Of the last step in backward, on this rank: seconds of its units' steps, and what made some of them fail, as it
   /// was then (afterwards their gradients are gone).
   [[nodiscard]] double unit_step_seconds() const;
-  [[nodiscard]] const std::vector<NonFinite>& unit_failures() const;
+  [[nodiscard]] const std::vector<NonFinite>& unit_failures() const;  ///< see above
 
   /// Matrices that all ranks together orthogonalize, or step with Shampoo or SOAP, in one step.
   [[nodiscard]] std::int64_t orthogonalizations() const;

@@ -33,8 +33,8 @@ class Bfloat16Products {
   /// Throws InputError where there is an obstacle.
   Bfloat16Products();
   ~Bfloat16Products();
-  Bfloat16Products(Bfloat16Products&&) noexcept;
-  Bfloat16Products& operator=(Bfloat16Products&&) noexcept;
+  Bfloat16Products(Bfloat16Products&&) noexcept;             ///< takes all that the other has made
+  Bfloat16Products& operator=(Bfloat16Products&&) noexcept;  ///< the same
 
   /// C <- op(A) op(B) + C, or without the old C (NaN included) where `add` is false. Throws ContractError for extents
   /// that do not fit, and for a stride below the columns of a matrix with more than one row. 2 m n k FLOPs.

@@ -10,20 +10,21 @@
 /// blas.hpp does, and for a matrix of another shape than is asked for.
 namespace matrixfsdp::linalg {
 
-/// How a decomposition ended. A matrix without eigenvalues is an answer, not an exception.
+/// How a decomposition ended: a matrix without eigenvalues is an answer, not an exception.
 struct EigenResult {
+  /// What came out.
   enum class Status {
-    ok,
+    ok,             ///< eigenvalues and vectors
     non_finite,     ///< the matrix has a NaN or an infinity: nothing was computed, it is as it was
     not_converged,  ///< LAPACK gave up: the matrix holds what came out
   };
 
-  Status status = Status::ok;
-  std::int64_t extent = 0;
-  int bits = 32;  ///< of an entry
-  int info = 0;   ///< LAPACK's, where it gave up
+  Status status = Status::ok;  ///< see above
+  std::int64_t extent = 0;     ///< of the matrix
+  int bits = 32;               ///< of an entry
+  int info = 0;                ///< LAPACK's, where it gave up
 
-  [[nodiscard]] bool ok() const { return status == Status::ok; }
+  [[nodiscard]] bool ok() const { return status == Status::ok; }  ///< whether it has an answer
   /// One line: the matrix, what happened, and what was expected. Of a good one: "converged".
   [[nodiscard]] std::string message() const;
 };
@@ -31,12 +32,12 @@ struct EigenResult {
 /// Elements of scratch: of the largest extent that it is made for. LAPACK's own minimum for ssyevd, 1 + 6 m + 2 m^2
 /// reals and 3 + 5 m integers, and room for blocks of 64 columns in QR.
 struct DecompositionScratch {
-  std::int64_t reals = 0;
-  std::int64_t integers = 0;
+  std::int64_t reals = 0;     ///< of the matrix' type
+  std::int64_t integers = 0;  ///< 32 bits each
 
-  static DecompositionScratch for_eigenvectors(std::int64_t extent);
-  static DecompositionScratch for_orthonormal_rows(std::int64_t rows);
-  void include(const DecompositionScratch& other);
+  static DecompositionScratch for_eigenvectors(std::int64_t extent);    ///< of extent x extent
+  static DecompositionScratch for_orthonormal_rows(std::int64_t rows);  ///< of so many rows
+  void include(const DecompositionScratch& other);                      ///< the larger of each
   /// With reals of float.
   [[nodiscard]] std::int64_t bytes() const { return 4 * (reals + integers); }
 };
@@ -46,10 +47,10 @@ template <class T>
 class DecompositionWorkspace {
  public:
   DecompositionWorkspace();
-  explicit DecompositionWorkspace(const DecompositionScratch& scratch);
+  explicit DecompositionWorkspace(const DecompositionScratch& scratch);  ///< of these sizes
 
-  Tensor<T> reals;
-  Tensor<int> integers;
+  Tensor<T> reals;       ///< LAPACK's work
+  Tensor<int> integers;  ///< and iwork
 };
 
 /// A = V^T diag(values) V of a symmetric m x m matrix: A <- V, whose rows are orthonormal eigenvectors, in ascending

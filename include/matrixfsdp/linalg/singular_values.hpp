@@ -8,8 +8,8 @@ namespace matrixfsdp::linalg {
 
 /// Estimates from inside the spectrum: largest <= the largest singular value, smallest >= the smallest one.
 struct SingularValues {
-  double largest = 0;
-  double smallest = 0;
+  double largest = 0;      ///< from below
+  double smallest = 0;     ///< from above
   std::int64_t steps = 0;  ///< taken; as many as the smaller extent: both are exact but for rounding
 };
 
@@ -19,7 +19,7 @@ struct SingularValueWorkspace {
   SingularValueWorkspace();
   /// Makes room for a rows x cols matrix, rows, cols and steps >= 0.
   void reserve(std::int64_t rows, std::int64_t cols, std::int64_t steps);
-  [[nodiscard]] std::int64_t bytes() const;
+  [[nodiscard]] std::int64_t bytes() const;  ///< of `vectors`
 
   Tensor<double> vectors;  ///< steps of the smaller extent, then steps of the larger one
 };

@@ -43,7 +43,7 @@ class Products {
   class Held {
    public:
     template <class T>
-    Held(Products& products, MatrixView<const T> operand);
+    Held(Products& products, MatrixView<const T> operand);  ///< rounds `operand`
     ~Held();
     Held(const Held&) = delete;
     Held& operator=(const Held&) = delete;

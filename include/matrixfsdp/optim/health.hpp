@@ -18,16 +18,16 @@ inline constexpr std::int64_t health_steps = 16;
 
 /// Of a matrix, or NaN where there was none.
 struct MatrixFigures {
-  double norm = std::numeric_limits<double>::quiet_NaN();  ///< Frobenius, in double
-  double largest = std::numeric_limits<double>::quiet_NaN();
+  double norm = std::numeric_limits<double>::quiet_NaN();        ///< Frobenius, in double
+  double largest = std::numeric_limits<double>::quiet_NaN();     ///< singular value, and the smallest:
   double smallest = std::numeric_limits<double>::quiet_NaN();    ///< estimates: see linalg::estimate_singular_values
   double non_finite = std::numeric_limits<double>::quiet_NaN();  ///< number of values that are NaN or infinite
 };
 
 /// Of one matrix part, as the step found its gradient and weight, and of the update that the step was about to apply.
 struct MatrixHealth {
-  MatrixFigures gradient;
-  MatrixFigures weight;
+  MatrixFigures gradient;  ///< before it is scaled by clipping
+  MatrixFigures weight;    ///< before the update
   /// Before learning rate and scale. NaN where the matrix is on AdamW or stepped in blocks, or its step failed.
   MatrixFigures update;
   double residual = std::numeric_limits<double>::quiet_NaN();  ///< ||O O^T - I||_F / sqrt(m) of the update O
@@ -50,7 +50,7 @@ class HealthProbe final : public StepObserver {
 
   /// One for each part of each matrix, in canonical order; NaN for what has not been seen since begin_step.
   [[nodiscard]] const std::vector<MatrixHealth>& parts() const { return parts_; }
-  [[nodiscard]] std::int64_t bytes() const { return workspace_.bytes(); }
+  [[nodiscard]] std::int64_t bytes() const { return workspace_.bytes(); }  ///< of scratch
 
  private:
   struct Matrix {
@@ -68,7 +68,7 @@ class HealthProbe final : public StepObserver {
 
 /// What makes a step fail, on the rank that holds it.
 struct NonFinite {
-  std::string parameter;
+  std::string parameter;   ///< its name
   std::string quantity;    ///< "gradient", "weight", the name of a state ("momentum"), or "update"
   std::int64_t count = 0;  ///< of values that are not finite; 0 of an update that cannot be made from finite values
 };

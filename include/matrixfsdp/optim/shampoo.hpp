@@ -4,9 +4,9 @@
 #include <matrixfsdp/plan/matrix_optimizer.hpp>
 
 namespace matrixfsdp {
-
+/// Of Shampoo: see the formulas below.
 struct ShampooOptions {
-  double learning_rate = 1e-3;
+  double learning_rate = 1e-3;  ///< base
   double weight_decay = 0.0;    ///< decoupled, with the base learning rate: w <- w (1 - lr wd)
   double beta1 = 0.9;           ///< of the averaged gradient; 0: none
   double beta3 = -1.0;          ///< weight of the average before this step's gradient in what is multiplied; -1: beta1

@@ -4,12 +4,12 @@
 #include <matrixfsdp/plan/matrix_optimizer.hpp>
 
 namespace matrixfsdp {
-
+/// Of SOAP: see the formulas below.
 struct SoapOptions {
-  double learning_rate = 3e-3;
-  double weight_decay = 0.0;  ///< decoupled, with the base learning rate, after the update: w <- w (1 - lr wd)
-  double beta1 = 0.95;
-  double beta2 = 0.95;
+  double learning_rate = 3e-3;        ///< base
+  double weight_decay = 0.0;          ///< decoupled, with the base learning rate, after the update: w <- w (1 - lr wd)
+  double beta1 = 0.95;                ///< of the first moment
+  double beta2 = 0.95;                ///< of the second moment
   double factor_beta = -1.0;          ///< of the factors; -1: beta2
   double epsilon = 1e-8;              ///< added before the second moment's bias is corrected
   bool bias_correction = true;        ///< of both moments

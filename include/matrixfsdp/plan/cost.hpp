@@ -66,9 +66,9 @@ struct OptimizerCost {
   NewtonSchulzAlgorithm algorithm = NewtonSchulzAlgorithm::automatic;
   /// Of Muon, at least 1.
   int newton_schulz_steps = 5;
-  MatrixOptimizer matrices = MatrixOptimizer::muon;
-  PreconditionerCost preconditioner;  ///< of Shampoo and SOAP
-  DType newton_schulz_dtype = DType::float32;  ///< of Muon
+  MatrixOptimizer matrices = MatrixOptimizer::muon;  ///< what steps matrices
+  PreconditionerCost preconditioner;                 ///< of Shampoo and SOAP
+  DType newton_schulz_dtype = DType::float32;        ///< of Muon
 };
 
 /// The optimizer that steps a parameter: `cost.matrices` for a matrix, but AdamW where Shampoo or SOAP would meet a
@@ -98,12 +98,12 @@ std::int64_t resident_bytes(const ParameterSpec& parameter, std::int64_t element
 
 /// Scratch of the matrix optimizer on one rank that steps whole matrices one after the other.
 struct MatrixScratch {
-  std::int64_t direction = 0;  ///< float (Muon): the largest parameter
-  NewtonSchulzScratch newton_schulz;
-  PreconditionerScratch preconditioner;
-
+  std::int64_t direction = 0;            ///< float (Muon): the largest parameter
+  NewtonSchulzScratch newton_schulz;     ///< of Muon
+  PreconditionerScratch preconditioner;  ///< of Shampoo and SOAP
   /// Makes room for a parameter, whichever optimizer steps it. Throws as optimizer_of and matrix_parts.
   void include(const ParameterSpec& parameter, const OptimizerCost& cost);
+  /// Of all of it.
   [[nodiscard]] std::int64_t bytes() const { return 4 * direction + newton_schulz.bytes() + preconditioner.bytes(); }
 };
 

@@ -9,7 +9,7 @@
 /// Which optimizer steps matrices, and what those that keep Kronecker factors cost: Shampoo (Gupta, Koren, Singer 2018,
 /// arXiv 1802.09568) and SOAP (Vyas et al. 2024, arXiv 2409.11321).
 namespace matrixfsdp {
-
+/// What steps matrices.
 enum class MatrixOptimizer {
   muon,     ///< orthogonalizes the momentum
   shampoo,  ///< multiplies by inverse fourth roots of both factors
@@ -59,14 +59,14 @@ std::vector<MatrixPart> preconditioned_blocks(const ParameterSpec& parameter, Ma
 
 /// Elements of the factors L (m x m) and R (n x n) of all blocks, one kind after the other.
 struct FactorElements {
-  std::int64_t left = 0;
-  std::int64_t right = 0;
+  std::int64_t left = 0;   ///< of all L
+  std::int64_t right = 0;  ///< of all R
 };
-FactorElements factor_elements(const std::vector<MatrixPart>& blocks);
+FactorElements factor_elements(const std::vector<MatrixPart>& blocks);  ///< sums over the blocks
 
 /// Numbers of its own that a parameter keeps: steps, and Shampoo's failed roots in a row.
 inline constexpr std::int64_t shampoo_counters = 2;
-inline constexpr std::int64_t soap_counters = 1;
+inline constexpr std::int64_t soap_counters = 1;  ///< the same: steps
 
 /// FLOPs of one m x n block. A multiply-add is 2; a symmetric product costs one triangle; eigenvectors of m x m are
 /// 9 m^3 by convention (Golub and Van Loan 2013, section 8.3), an orthonormal basis 8 m^3 / 3 (Householder), rounded
@@ -93,8 +93,8 @@ struct PreconditionerScratch {
   std::int64_t integers = 0;  ///< 32-bit integers, of LAPACK: 3 + 5 k
   std::int64_t sums = 0;      ///< double: square_sum_blocks of the whole parameter
 
-  void include(const PreconditionerScratch& other);
-  [[nodiscard]] std::int64_t bytes() const {
+  void include(const PreconditionerScratch& other);  ///< makes room for `other` too: the larger of each
+  [[nodiscard]] std::int64_t bytes() const {         ///< of all of it
     return 4 * (matrices + squares + values + order + reals + integers) + 8 * sums;
   }
 };
