@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstring>
 #include <limits>
-#include <numeric>
 #include <span>
 #include <thread>
 
@@ -19,13 +18,13 @@ using Clock = std::chrono::steady_clock;
 const OperationLabel label{"calibration of algorithms", "", ""};
 
 constexpr std::int64_t smallest_bytes = std::int64_t{64} << 10;
-constexpr std::int64_t largest_bytes = std::int64_t{16} << 20;
+constexpr std::int64_t largest_bytes = std::int64_t{4} << 20;
 /// Before each: links and queues are as empty as after compute, whatever ran before.
-constexpr std::chrono::milliseconds idle{5};
+constexpr std::chrono::milliseconds idle{3};
 /// Predicted of the best: no larger tables but the smallest.
 constexpr double long_enough = 0.05;
-/// Of all rounds of one table, as far as fewest_rounds allow.
-constexpr double measured_seconds = 0.5;
+/// Of all rounds of one table, with the pauses between, as far as fewest_rounds allow.
+constexpr double measured_seconds = 0.2;
 constexpr int fewest_rounds = 3;
 constexpr int most_rounds = 25;
 /// Of the best of the first round, or of what it is predicted to take: what is slower is not chosen, and not measured.
@@ -123,11 +122,13 @@ class Trials {
       trial.runs = trial.runs && trial.*seconds <= hopeless * least;
   }
 
-  /// Seconds of all that run, of the slowest rank each.
+  /// Seconds of the whole round, on the slowest rank.
   double run_round() {
+    const auto begin = Clock::now();
     std::vector<double> mine;
     for (Trial& trial : trials_)
       mine.push_back(trial.runs ? time(trial) : 0);
+    mine.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
     const std::vector<double> slowest = slowest_of(communicator_, mine);
     for (std::size_t i = 0; i < trials_.size(); ++i) {
       if (!trials_[i].runs) continue;
@@ -135,7 +136,7 @@ class Trials {
       trials_[i].least = std::min(trials_[i].least, slowest[i]);
     }
     std::reverse(trials_.begin(), trials_.end());
-    return std::accumulate(slowest.begin(), slowest.end(), 0.0);
+    return slowest.back();
   }
 
   double time(const Trial& trial) {

@@ -8,7 +8,7 @@ namespace matrixfsdp {
 /// Measures the links between the ranks of `communicator` by its own gathers, in about two seconds: chains and all to
 /// all in groups of a few ranks, inside nodes and between them, all groups at the same time; of several rounds the
 /// quick ones. Then, in a few seconds more, how far what each algorithm takes is from what those links predict: medians
-/// of rounds in which all take turns, on tables from 64 KiB to what takes 0.05 s (16 MiB at most). `topology` is
+/// of rounds in which all take turns, on tables from 64 KiB to what takes 0.05 s (4 MiB at most). `topology` is
 /// that of the communicator (mpi::topology_of). Collective; every rank returns the same figures. Bytes of the links
 /// count as Purpose::other, those of the algorithms are not counted. Throws ContractError for a topology of another
 /// size, and CommunicationError at the communicator's deadline, and where a message fails.
