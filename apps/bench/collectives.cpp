@@ -332,6 +332,7 @@ nlohmann::json row_of(Communicator& world, const Contender& contender, double re
 
 int collectives(Session& session, const CollectivesOptions& options) {
   Communicator& world = session.world();
+  mpi::set_gpu_aware(world, options.gpu_aware);
   Communicator carried = mpi::duplicate(world);
   const nccl::Attachment attachment = train::attach_backend(carried, options.backend);
   if (world.rank() == 0) log_line(attachment.description());
@@ -387,7 +388,7 @@ Command add_collectives(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--rounds", options->rounds)->check(CLI::PositiveNumber)->capture_default_str();
   command->add_flag("--json", options->json);
-  add_backend(*command, options->backend);
+  add_backend(*command, options->backend, options->gpu_aware);
   return make_command<CollectivesOptions>(command, options, &collectives);
 }
 

@@ -22,6 +22,7 @@ struct CollectivesOptions {
                                          "hierarchical", "padded", "allgatherv", "auto"};
   std::string profile;  ///< file of the calibration; empty: calibrate, and keep it nowhere
   train::Backend backend = train::Backend::automatic;  ///< nccl: rows by it too
+  mpi::GpuAware gpu_aware = mpi::GpuAware::automatic;
   std::int64_t block_bytes = 128 << 10;
   std::int64_t rounds = 5;
   bool json = false;

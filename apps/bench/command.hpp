@@ -31,8 +31,8 @@ Command make_command(CLI::App* app, std::shared_ptr<Options> options, int (*run)
   return command;
 }
 
-/// --backend.
-void add_backend(CLI::App& app, train::Backend& backend);
+/// --backend and --gpu-aware-mpi.
+void add_backend(CLI::App& app, train::Backend& backend, mpi::GpuAware& gpu_aware);
 
 /// Of all strategies, for an option that checks them.
 std::vector<std::string> strategy_names();

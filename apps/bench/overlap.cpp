@@ -146,6 +146,7 @@ Contender make_contender(Communicator& world, const OverlapOptions& options, std
   sharding.reduces_in_flight = options.reduces_in_flight;
   sharding.progress_thread = progress == "thread";
   contender.communicator = std::make_unique<Communicator>(mpi::duplicate(world));
+  mpi::set_gpu_aware(*contender.communicator, options.gpu_aware);
   contender.attachment =
       std::make_unique<nccl::Attachment>(train::attach_backend(*contender.communicator, options.backend));
   contender.model = std::make_unique<ShardedModel>(*contender.communicator, spec, std::move(plan), sharding);
@@ -228,7 +229,7 @@ Command add_overlap(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--rounds", options->rounds)->check(CLI::PositiveNumber)->capture_default_str();
   command->add_flag("--json", options->json);
-  add_backend(*command, options->backend);
+  add_backend(*command, options->backend, options->gpu_aware);
   return make_command<OverlapOptions>(command, options, &overlap);
 }
 

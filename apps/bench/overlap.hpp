@@ -22,6 +22,7 @@ struct OverlapOptions {
   std::int64_t prefetch = 1;
   std::int64_t reduces_in_flight = 1;
   train::Backend backend = train::Backend::automatic;
+  mpi::GpuAware gpu_aware = mpi::GpuAware::automatic;
   std::int64_t rounds = 5;
   bool json = false;
 };

@@ -169,6 +169,7 @@ int train_step(Session& session, const TrainStepOptions& options) {
   if (std::count(options.compute_dtypes.begin(), options.compute_dtypes.end(), "bfloat16") > 0)
     linalg::require_bfloat16("--compute-dtype bfloat16");
   const ModelSpec model = transformer_model(training_options(options, communicator.size()).shape);
+  mpi::set_gpu_aware(communicator, options.gpu_aware);
   const Topology topology = mpi::topology_of(communicator);
   const CollectiveProfile profile = train::collective_profile(communicator, topology, options.profile);
   // After the calibration, which is of MPI.
@@ -260,7 +261,7 @@ Command add_train_step(CLI::App& app) {
   command->add_option("--rounds", options->rounds)->check(CLI::PositiveNumber)->capture_default_str();
   command->add_option("--threads", options->threads, "Of each rank")->check(CLI::PositiveNumber)->capture_default_str();
   command->add_flag("--json", options->json);
-  add_backend(*command, options->backend);
+  add_backend(*command, options->backend, options->gpu_aware);
   return make_command<TrainStepOptions>(command, options, &train_step);
 }
 

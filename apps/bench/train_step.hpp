@@ -28,6 +28,7 @@ struct TrainStepOptions {
   bool recompute = false;
   std::vector<std::string> compute_dtypes = {"float32"};
   train::Backend backend = train::Backend::automatic;
+  mpi::GpuAware gpu_aware = mpi::GpuAware::automatic;
   std::int64_t rounds = 5;
   int threads = 1;
   bool json = false;

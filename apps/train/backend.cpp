@@ -32,6 +32,14 @@ Backend parse_backend(const std::string& name) {
   throw InputError(fmt::format("--backend '{}': expected one of auto, mpi, nccl", name));
 }
 
+mpi::GpuAware parse_gpu_aware_mpi(const std::string& name) {
+  try {
+    return mpi::parse_gpu_aware(name);
+  } catch (const InputError& error) {
+    throw InputError(fmt::format("--gpu-aware-mpi: {}", error.what()));
+  }
+}
+
 nccl::Attachment attach_backend(Communicator& communicator, Backend backend) {
   if (backend == Backend::mpi) return {nullptr, "segments stay with MPI: --backend mpi"};
   nccl::Attachment attachment = nccl::attach(communicator);

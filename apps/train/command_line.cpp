@@ -67,6 +67,10 @@ void add_parallel_options(OptionReader& reader, Options& options, std::int64_t& 
               "What carries units' segments. nccl: grouped sends on each rank's device, an error where that cannot be; "
               "mpi; auto: nccl where this build has it and every rank has a device of its own, else mpi",
               "auto", [&options](const std::string& value) { options.backend = parse_backend(value); });
+  reader.text("--gpu-aware-mpi",
+              "Whether MPI is given addresses of tensors (on) or of copies in host memory (off); auto: copies only of "
+              "tensors on a device, with a library that does not say that it knows devices",
+              "auto", [&options](const std::string& value) { options.gpu_aware = parse_gpu_aware_mpi(value); });
   reader.text("--collective",
               "How units are unsharded: direct, chain, scatter, tree, hierarchical, padded, allgatherv; auto: what a "
               "calibration of a few seconds predicts to be the fastest, for each unit, and for its reduction",

@@ -144,6 +144,7 @@ nlohmann::json to_json(const Options& options) {
       {"step_in_backward", options.sharding.step_in_backward},
       {"progress", options.sharding.progress_thread ? "thread" : "poll"},
       {"backend", name_of(options.backend)},
+      {"gpu_aware_mpi", mpi::name_of(options.gpu_aware)},
       {"collective", options.automatic_collectives ? "auto" : name_of(options.sharding.collective)},
       {"reduce_collective", options.automatic_collectives ? "auto" : name_of(options.sharding.reduce_collective)},
       {"sum_group", options.sharding.sum_group},

@@ -37,8 +37,9 @@ struct Options {
   std::string planner_profile;  ///< of Policy::profile: the metrics file of a run
   ShardedModelOptions sharding;
   Backend backend = Backend::automatic;  ///< carries units' segments
-  bool automatic_collectives = false;    ///< the model's choice for each unit, instead of sharding.collective
-  std::string collective_profile;        ///< file of the calibration; empty: none is kept
+  mpi::GpuAware gpu_aware = mpi::GpuAware::automatic;
+  bool automatic_collectives = false;  ///< the model's choice for each unit, instead of sharding.collective
+  std::string collective_profile;      ///< file of the calibration; empty: none is kept
 
   RoutingOptions optimizer;
   Schedule schedule;

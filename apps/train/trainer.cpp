@@ -30,11 +30,14 @@ Plan plan_for(const Options& options, int world_size) {
 
 Trainer::Trainer(Communicator& communicator, const Options& options, const Data& data)
     : communicator_(communicator), options_(options), data_(data) {
+  mpi::set_gpu_aware(communicator, options_.gpu_aware);
   if (options_.automatic_collectives) {
     collectives_.topology = mpi::topology_of(communicator);
     collectives_.profile = collective_profile(communicator, collectives_.topology, options_.collective_profile);
   }
   attachment_.emplace(attach_backend(communicator, options_.backend));  // after the calibration, which is of MPI
+  backend_ = attachment_->description();
+  if (mpi::stages_messages(communicator)) backend_ += "; MPI's messages are copied to host memory";
   if (options_.planner.policy == Policy::profile)
     options_.planner.profile = optimizer_profile(communicator, options_.planner_profile);
   replica_ = make_replica(communicator, options_, collectives_.units);

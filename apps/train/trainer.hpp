@@ -67,7 +67,7 @@ class Trainer {
   /// What was chosen for each unit, and from which figures; empty unless Options::automatic_collectives.
   [[nodiscard]] const AutomaticCollectives& collectives() const { return collectives_; }
   /// "segments by NCCL 2.28.9", or why MPI carries them.
-  [[nodiscard]] const std::string& backend() const { return attachment_->description(); }
+  [[nodiscard]] const std::string& backend() const { return backend_; }
   [[nodiscard]] Communicator& communicator() const { return communicator_; }
   [[nodiscard]] const Options& options() const { return options_; }
   [[nodiscard]] const Data& data() const { return data_; }
@@ -91,6 +91,7 @@ class Trainer {
   Options options_;
   const Data& data_;
   AutomaticCollectives collectives_;
+  std::string backend_;                         // what carries segments, in words
   std::optional<nccl::Attachment> attachment_;  // outlives the replica, whose units travel by it
   std::unique_ptr<Replica> replica_;
   OptimizerTimes optimizer_times_;

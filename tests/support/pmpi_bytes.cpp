@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <mutex>
 #include <set>
 #include <string>
@@ -15,6 +16,9 @@ struct Counts {
   std::mutex mutex;
   long long bytes = 0;
   long long sends = 0;
+  const char* watched = nullptr;
+  long long watched_bytes = 0;
+  long long watched_calls = 0;
   std::set<std::string> other_calls;
   std::string joined;
 };
@@ -36,6 +40,14 @@ void count_send(MPI_Count count, MPI_Datatype type, int destination, MPI_Comm co
   const std::lock_guard lock(counts().mutex);
   counts().bytes += static_cast<long long>(count) * static_cast<long long>(size);
   ++counts().sends;
+}
+
+void watch(const void* data) {
+  const std::lock_guard lock(counts().mutex);
+  const auto* byte = static_cast<const char*>(data);
+  const bool inside =
+      std::greater_equal<>()(byte, counts().watched) && std::less<>()(byte, counts().watched + counts().watched_bytes);
+  counts().watched_calls += inside ? 1 : 0;
 }
 
 void record(const char* call) {
@@ -66,12 +78,29 @@ long long matrixfsdp_pmpi_bytes() {
   return counts().bytes;
 }
 
+void matrixfsdp_pmpi_watch(const void* begin, long long bytes) {
+  const std::lock_guard lock(counts().mutex);
+  counts().watched = static_cast<const char*>(begin);
+  counts().watched_bytes = bytes;
+  counts().watched_calls = 0;
+}
+
+long long matrixfsdp_pmpi_watched_calls() {
+  const std::lock_guard lock(counts().mutex);
+  return counts().watched_calls;
+}
+
 const char* matrixfsdp_pmpi_other_calls() {
   const std::lock_guard lock(counts().mutex);
   counts().joined.clear();
   for (const std::string& call : counts().other_calls)
     counts().joined += (counts().joined.empty() ? "" : " ") + call;
   return counts().joined.c_str();
+}
+
+int MPI_Irecv(void* data, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm, MPI_Request* request) {
+  watch(data);
+  return PMPI_Irecv(data, count, type, source, tag, comm, request);
 }
 
 int MPI_Finalize() {
@@ -88,6 +117,7 @@ int MPI_Finalize() {
   int MPI_##NAME(const void* data, COUNT count, MPI_Datatype type, int destination, int tag, MPI_Comm comm, \
                  MPI_Request* request) {                                                                    \
     count_send(count, type, destination, comm);                                                             \
+    watch(data);                                                                                            \
     return PMPI_##NAME(data, count, type, destination, tag, comm, request);                                 \
   }
 #define RECORD(NAME, PARAMETERS, ARGUMENTS) \
@@ -140,9 +170,13 @@ int MPI_Finalize() {
   RECORD(NAME,                                                                                                         \
          (const void* a, const N b[], const D c[], MPI_Datatype d, void* e, N f, MPI_Datatype g, int h, MPI_Comm i X), \
          (a, b, c, d, e, f, g, h, i Y))
-#define ALLGATHERV(NAME, N, D, X, Y)                                                                                  \
-  RECORD(NAME, (const void* a, N b, MPI_Datatype c, void* d, const N e[], const D f[], MPI_Datatype g, MPI_Comm h X), \
-         (a, b, c, d, e, f, g, h Y))
+#define ALLGATHERV(NAME, N, D, X, Y)                                                                    \
+  int MPI_##NAME(const void* a, N b, MPI_Datatype c, void* d, const N e[], const D f[], MPI_Datatype g, \
+                 MPI_Comm h X) {                                                                        \
+    record("MPI_" #NAME);                                                                               \
+    watch(d);                                                                                           \
+    return PMPI_##NAME(a, b, c, d, e, f, g, h Y);                                                       \
+  }
 #define ALLTOALLV(NAME, N, D, X, Y)                                                                                   \
   RECORD(NAME,                                                                                                        \
          (const void* a, const N b[], const D c[], MPI_Datatype d, void* e, const N f[], const D g[], MPI_Datatype h, \

@@ -8,6 +8,11 @@ extern "C" {
 
 /// Payload bytes of all sends to other ranks so far.
 long long matrixfsdp_pmpi_bytes();
+/// From now on, whether a non-blocking send or receive, or a gather of unequal parts, is given an address in [begin,
+/// begin + bytes).
+void matrixfsdp_pmpi_watch(const void* begin, long long bytes);
+/// Calls that were, since then.
+long long matrixfsdp_pmpi_watched_calls();
 /// Names of calls that are not counted, separated by spaces; empty if there were none.
 const char* matrixfsdp_pmpi_other_calls();
 }

@@ -101,6 +101,9 @@ const std::vector<BadInput>& bad_inputs() {
        {"--backend 'nccl'", "no NCCL", "MATRIXFSDP_ENABLE_NCCL", "auto or mpi"}},
 #endif
       {"unknown_backend", {"--data", "FOLDER/text", "--backend", "gloo"}, {"--backend", "gloo", "auto, mpi, nccl"}},
+      {"unknown_staging",
+       {"--data", "FOLDER/text", "--gpu-aware-mpi", "maybe"},
+       {"--gpu-aware-mpi", "maybe", "auto, on, off"}},
       {"unknown_model", {"--data", "FOLDER/text", "--model", "gpt9"}, {"gpt9", "gpt2"}},
       {"not_a_number", {"--data", "FOLDER/text", "--steps", "many"}, {"--steps", "many", "integer"}},
       {"zero", {"--data", "FOLDER/text", "--steps", "0"}, {"--steps", "0", "at least 1"}},

@@ -250,5 +250,19 @@ TEST(TrainRun, collectives_are_chosen_from_a_calibration_that_is_kept) {
   EXPECT_FALSE(std::filesystem::exists(profile + ".tmp"));
 }
 
+TEST(TrainRun, losses_are_the_same_where_mpi_is_given_copies) {
+  const std::string folder = text_folder("staging");
+  std::vector<std::string> losses;
+  for (const char* mode : {"auto", "on", "off"}) {
+    const auto result = run_train(3, small_run(folder, {"--steps", "3", "--gpu-aware-mpi", mode, "--json"}));
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    const auto summary = nlohmann::json::parse(result.out);
+    losses.push_back(summary["last_loss"].dump());
+    EXPECT_EQ(summary["backend"].get<std::string>().find("copied to host memory") != std::string::npos,
+              mode == std::string("off"));
+  }
+  EXPECT_EQ(losses, std::vector<std::string>(3, losses[0]));
+}
+
 }  // namespace
 }  // namespace matrixfsdp

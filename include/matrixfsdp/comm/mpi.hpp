@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include <mpi.h>
 
@@ -31,6 +32,28 @@ Communicator split(MPI_Comm comm, int color, int key, std::chrono::milliseconds 
 /// Over the ranks of `communicator`, with its deadline, also for this call: messages and byte counts of its own.
 /// Collective.
 Communicator duplicate(const Communicator& communicator);
+
+/// Whether MPI is given addresses of tensors, or of copies in host memory that we make and take back. Tensors on
+/// devices are unified memory (tensor/tensor.hpp), which the host reads too; but a library that registers what it is
+/// given with a network adapter, and does not know of devices, must not be given it.
+enum class GpuAware {
+  automatic,  ///< addresses of tensors, unless they are on a device and the library does not say that it knows devices
+  on,         ///< addresses of tensors
+  off,        ///< copies
+};
+
+/// "auto", "on", "off". Throws InputError for any other name.
+GpuAware parse_gpu_aware(std::string_view name);
+/// Inverse. Throws ContractError for a value outside of the enumeration.
+std::string_view name_of(GpuAware gpu_aware);
+
+/// For what is issued from now on, on this rank alone; automatic before. What duplicate makes of a Communicator starts
+/// like it. Bits and byte counts are the same. Copies take as much memory as there are messages under way; of
+/// `allgatherv`, a unit.
+void set_gpu_aware(Communicator& communicator, GpuAware gpu_aware);
+
+/// Whether copies are made.
+bool stages_messages(const Communicator& communicator);
 
 /// Which ranks of `communicator` share a node's memory (MPI_COMM_TYPE_SHARED). Collective; all ranks meet within the
 /// communicator's deadline first, then MPI_Comm_split_type blocks for as long as it takes.

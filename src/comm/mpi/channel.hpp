@@ -16,6 +16,9 @@ namespace matrixfsdp::mpi {
 class Pending;
 class Progress;
 
+/// GpuAware::automatic.
+bool stages_by_default();
+
 /// What operations share: they may outlive the Communicator that issued them, so they own it together. A progress
 /// thread touches `bytes`, `background` and the operations in it, so these are used with `mutex` locked; the rest
 /// belongs to the thread that issues.
@@ -40,6 +43,7 @@ struct Channel {
   int size = 0;
   int largest_tag = 0;
   std::int64_t piece_bytes = std::int64_t{1} << 30;  ///< longest message: MPI counts are int (CASES 43)
+  bool stages = stages_by_default();                 ///< messages leave and reach tensors by way of copies
   std::uint64_t next_sequence = 0;                   ///< the same on all ranks, because all issue in one order
   std::chrono::milliseconds deadline = std::chrono::seconds(300);
   ByteCounts bytes;

@@ -1,6 +1,7 @@
 #include "comm/mpi/exchange.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include <fmt/format.h>
@@ -77,14 +78,29 @@ void Exchange::fill(Queue& queue, std::size_t index) {
   }
 }
 
+/// The block, or its copy in host memory. Messages of any length are in host memory anyway.
+std::byte* Exchange::staged(const Queue& queue, const Span& block, std::size_t slot) {
+  slots_[slot].place = nullptr;
+  if (!channel()->stages || !block.exact) return block.data;
+  copies_.resize(slots_.size());
+  std::vector<std::byte>& copy = copies_[slot];
+  copy.resize(static_cast<std::size_t>(block.bytes));
+  if (queue.sends)
+    std::memcpy(copy.data(), block.data, copy.size());
+  else
+    slots_[slot].place = block.data;
+  return copy.data();
+}
+
 void Exchange::start(Queue& queue, const Span& block, std::size_t slot) {
+  std::byte* data = staged(queue, block, slot);
   const int count = static_cast<int>(block.bytes);
   const int tag = channel()->tag_of(lanes * sequence() + static_cast<std::uint64_t>(queue.lane));
   if (queue.sends) {
-    check(MPI_Isend(block.data, count, MPI_BYTE, queue.peer, tag, channel()->comm, &requests_[slot]), "MPI_Isend");
+    check(MPI_Isend(data, count, MPI_BYTE, queue.peer, tag, channel()->comm, &requests_[slot]), "MPI_Isend");
     channel()->bytes[purpose_] += block.bytes;
   } else {
-    check(MPI_Irecv(block.data, count, MPI_BYTE, queue.peer, tag, channel()->comm, &requests_[slot]), "MPI_Irecv");
+    check(MPI_Irecv(data, count, MPI_BYTE, queue.peer, tag, channel()->comm, &requests_[slot]), "MPI_Irecv");
   }
   slots_[slot].message = queue.next_message++;
   slots_[slot].expected = block.exact && !queue.sends ? block.bytes : -1;
@@ -131,6 +147,8 @@ void Exchange::finish(int slot, const MPI_Status& status) {
                       done.message, peer, bytes, done.expected));
     }
   }
+  if (done.place != nullptr)
+    std::memcpy(done.place, copies_[static_cast<std::size_t>(slot)].data(), static_cast<std::size_t>(done.expected));
   if (done.number >= 0) arrived_[static_cast<std::size_t>(done.number)] = true;
   received(lane, done.message);
 }

@@ -85,10 +85,12 @@ class Exchange : public Pending {
     std::int64_t message = 0;
     std::int64_t expected = -1;  ///< bytes; -1: any
     std::int64_t number = -1;    ///< of what is complete with this message
+    std::byte* place = nullptr;  ///< of what is received by way of a copy
   };
 
   Queue& queue_of(int peer, bool sends, int lane);
   void fill(Queue& queue, std::size_t index);
+  std::byte* staged(const Queue& queue, const Span& block, std::size_t slot);
   void start(Queue& queue, const Span& block, std::size_t slot);
   bool collect();
   void finish(int slot, const MPI_Status& status);
@@ -98,7 +100,8 @@ class Exchange : public Pending {
   std::vector<std::int64_t> index_of_send_;     // by lane and peer; -1: no queue yet
   std::vector<std::int64_t> index_of_receive_;  // likewise
   std::vector<Queue> queues_;
-  std::vector<Slot> slots_;  // window of each queue, side by side
+  std::vector<Slot> slots_;                     // window of each queue, side by side
+  std::vector<std::vector<std::byte>> copies_;  // of each slot, where the channel stages
   std::vector<MPI_Request> requests_;
   std::vector<int> completed_slots_;
   std::vector<MPI_Status> statuses_;

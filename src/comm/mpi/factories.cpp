@@ -53,6 +53,7 @@ Communicator duplicate(MPI_Comm comm, std::chrono::milliseconds deadline) {
 Communicator duplicate(const Communicator& communicator) {
   Communicator copy = duplicate(communicator.implementation().channel->comm, communicator.deadline());
   copy.set_deadline(communicator.deadline());
+  copy.implementation().channel->stages = communicator.implementation().channel->stages;
   return copy;
 }
 

@@ -1,7 +1,9 @@
 #include "comm/mpi/library_gather.hpp"
 
 #include <array>
+#include <cstring>
 #include <limits>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -42,16 +44,36 @@ class LibraryGather final : public Pending {
     if (!started_) start();
     int done = 0;
     check(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done, MPI_STATUSES_IGNORE), "MPI_Testall");
-    if (done != 0 && words()) widen(buffer_);
-    return done != 0;
+    if (done == 0) return false;
+    if (!copy_.empty()) std::memcpy(place(), copy_.data(), copy_.size());
+    if (words()) widen(buffer_);
+    return true;
   }
 
  private:
   [[nodiscard]] bool words() const { return wire_ == DType::bfloat16; }
 
+  /// Where elements stand while they are under way.
+  std::byte* place() {
+    return words() ? reinterpret_cast<std::byte*>(upper_words(buffer_).data())
+                   : reinterpret_cast<std::byte*>(buffer_.data());
+  }
+
+  /// All of it in host memory, own segments filled in.
+  std::byte* copied() {
+    const std::size_t size = size_of(wire_);
+    copy_.resize(size * buffer_.size());
+    for (const Layout& layout : layouts_) {
+      const std::size_t begin = size * static_cast<std::size_t>(layout.offsets[static_cast<std::size_t>(rank())]);
+      const std::size_t bytes = size * static_cast<std::size_t>(layout.counts[static_cast<std::size_t>(rank())]);
+      if (bytes > 0) std::memcpy(copy_.data() + begin, place() + begin, bytes);
+    }
+    return copy_.data();
+  }
+
   void start() {
     started_ = true;
-    void* all = words() ? static_cast<void*>(upper_words(buffer_).data()) : buffer_.data();
+    void* all = channel()->stages ? copied() : place();
     MPI_Datatype type = words() ? MPI_UINT16_T : MPI_FLOAT;
     for (std::size_t part = 0; part < requests_.size(); ++part) {
       const Layout& layout = layouts_[part];
@@ -72,6 +94,7 @@ class LibraryGather final : public Pending {
   TensorView<float> buffer_;
   DType wire_;  ///< bfloat16: words travel, from and to the buffer
   bool started_ = false;
+  std::vector<std::byte> copy_;  ///< where the channel stages
   std::array<Layout, 2> layouts_;
   std::array<MPI_Request, 2> requests_{MPI_REQUEST_NULL, MPI_REQUEST_NULL};
 };
