@@ -19,16 +19,18 @@ const OperationLabel label{"calibration of algorithms", "", ""};
 
 constexpr std::int64_t smallest_bytes = std::int64_t{64} << 10;
 constexpr std::int64_t largest_bytes = std::int64_t{4} << 20;
+constexpr std::int64_t size_step = 4;
 /// Before each: links and queues are as empty as after compute, whatever ran before.
-constexpr std::chrono::milliseconds idle{3};
-/// Predicted of the best: no larger tables but the smallest.
-constexpr double long_enough = 0.05;
-/// Of all rounds of one table, with the pauses between, as far as fewest_rounds allow.
-constexpr double measured_seconds = 0.2;
-constexpr int fewest_rounds = 3;
-constexpr int most_rounds = 25;
-/// Of the best of the first round, or of what it is predicted to take: what is slower is not chosen, and not measured.
+constexpr std::chrono::milliseconds idle{5};
+/// Predicted of the best of an even unshard: no larger tables but the smallest.
+constexpr double long_enough = 0.3;
+/// Of all rounds of one size, with the pauses between; there are at least two.
+constexpr double measured_seconds = 2;
+constexpr int most_rounds = 15;
+/// Of the best, predicted or measured: what is slower is not chosen, and not measured any more.
 constexpr double hopeless = 2;
+/// The same after the first round.
+constexpr double beaten = 1.5;
 
 /// One algorithm on one table.
 struct Trial {
@@ -42,121 +44,157 @@ struct Trial {
   std::vector<double> seconds;                             ///< of the slowest rank, of each round that counts
 };
 
+/// All algorithms for one operation on one table, of which one is chosen.
+struct Contest {
+  Tensor<float> shard;
+  Tensor<float> buffer;
+  std::vector<Trial> trials;
+
+  /// Those that take more than `factor` times the best.
+  void leave_out(double Trial::*seconds, double factor) {
+    double least = std::numeric_limits<double>::infinity();
+    for (const Trial& trial : trials)
+      least = trial.runs ? std::min(least, trial.*seconds) : least;
+    for (Trial& trial : trials)
+      trial.runs = trial.runs && trial.*seconds <= factor * least;
+  }
+};
+
 class Trials {
  public:
   Trials(Communicator& communicator, const Topology& topology, const CollectiveProfile& profile)
       : communicator_(communicator), topology_(topology), profile_(profile) {}
 
   /// Large tables first: connections that had much to carry are slower afterwards, as they are in a training run.
-  void measure(CollectiveOperation operation, bool one_owner) {
+  std::vector<CollectiveCorrection> measure() {
     std::int64_t bytes = smallest_bytes;
-    while (2 * bytes <= largest_bytes && prepare(operation, one_owner, 2 * bytes) < long_enough)
-      bytes *= 2;
-    for (; bytes >= smallest_bytes; bytes /= 2) {
-      prepare(operation, one_owner, bytes);
-      measure();
-    }
+    while (size_step * bytes <= largest_bytes && predicted_best(size_step * bytes) < long_enough)
+      bytes *= size_step;
+    measure(smallest_bytes);  // makes connections
+    found_.clear();
+    for (; bytes >= smallest_bytes; bytes /= size_step)
+      measure(bytes);
+    return std::move(found_);
   }
-  [[nodiscard]] std::vector<CollectiveCorrection> take() { return std::move(found_); }
 
  private:
+  /// The lower one of two: what is lost and sent again only adds.
   static double median(std::vector<double> values) {
     std::sort(values.begin(), values.end());
-    return values[values.size() / 2];
+    return values[(values.size() - 1) / 2];
   }
 
-  /// In rounds all take turns, forwards and backwards: what runs before leaves its traces.
-  void measure() {
-    leave_out(&Trial::predicted);
-    run_round();
-    for (Trial& trial : trials_)
-      trial.seconds.clear();  // pages were touched, connections made
-    const double first = run_round();
-    leave_out(&Trial::least);
-    const int rounds = std::clamp(static_cast<int>(measured_seconds / first), fewest_rounds, most_rounds);
-    for (int round = 1; round < rounds; ++round)
-      run_round();
-    for (Trial& trial : trials_) {  // what was not measured stays as predicted, whatever smaller tables took
-      if (!trial.seconds.empty()) trial.correction.factor = median(trial.seconds) / trial.predicted;
-      found_.push_back(trial.correction);
-    }
-  }
-
-  [[nodiscard]] SegmentTable table_of(bool one_owner, std::int64_t elements) const {
+  [[nodiscard]] SegmentTable table_of(bool one_owner, std::int64_t bytes) const {
+    const std::int64_t elements = bytes / static_cast<std::int64_t>(sizeof(float));
     SegmentTable table = even_table(elements, topology_.world_size());
     for (std::size_t rank = 0; one_owner && rank < table.intervals.size(); ++rank)
       table.intervals[rank][0] = {rank == 0 ? 0 : elements, elements};
     return table;
   }
 
-  /// Returns the seconds that the best is predicted to take.
-  double prepare(CollectiveOperation operation, bool one_owner, std::int64_t bytes) {
-    table_ = table_of(one_owner, bytes / static_cast<std::int64_t>(sizeof(float)));
-    double least = std::numeric_limits<double>::infinity();
-    shard_ = make_zeros<float>("calibration", table_.shard_size(communicator_.rank()));
-    buffer_ = make_zeros<float>("calibration", table_.size);
-    trials_.clear();
-    for (const CollectiveAlgorithm algorithm : collective_candidates(operation, table_)) {
+  /// Seconds of an even unshard.
+  [[nodiscard]] double predicted_best(std::int64_t bytes) const {
+    return choose_unshard(table_of(false, bytes), topology_, profile_).seconds;
+  }
+
+  /// In rounds all contests and algorithms take turns, forwards and backwards: what runs before leaves its traces, in
+  /// queues and in the windows of connections, as one unit's collectives do for the next one's.
+  void measure(std::int64_t bytes) {
+    contests_.clear();
+    for (const auto operation : {CollectiveOperation::unshard, CollectiveOperation::reduce}) {
+      for (const bool one_owner : {false, true})
+        contests_.push_back(prepare(operation, one_owner, bytes));
+    }
+    leave_out(&Trial::predicted, hopeless);
+    run_round();
+    leave_out(&Trial::least, beaten);
+    const double second = run_round();
+    const int rounds = std::min(static_cast<int>(measured_seconds / second), most_rounds);
+    for (int round = 2; round < rounds; ++round)
+      run_round();
+    keep();
+  }
+
+  /// What was not measured stays as predicted, whatever smaller tables took.
+  void keep() {
+    for (Contest& contest : contests_) {
+      for (Trial& trial : contest.trials) {
+        if (!trial.seconds.empty()) trial.correction.factor = median(trial.seconds) / trial.predicted;
+        found_.push_back(trial.correction);
+      }
+    }
+  }
+
+  [[nodiscard]] Contest prepare(CollectiveOperation operation, bool one_owner, std::int64_t bytes) const {
+    const SegmentTable table = table_of(one_owner, bytes);
+    const int rank = communicator_.rank();
+    Contest contest;
+    contest.shard = make_zeros<float>("calibration", table.shard_size(rank));
+    contest.buffer = make_zeros<float>("calibration", table.size);
+    for (const CollectiveAlgorithm algorithm : collective_candidates(operation, table, topology_)) {
       Trial trial;
       trial.correction = {operation, algorithm, one_owner, bytes, 1};
       if (operation == CollectiveOperation::unshard) {
-        trial.unshard = prepare_unshard(algorithm, table_, topology_, communicator_.rank());
-        trial.predicted = predicted_unshard_seconds(algorithm, table_, topology_, profile_);
+        trial.unshard = prepare_unshard(algorithm, table, topology_, rank);
+        trial.predicted = predicted_unshard_seconds(algorithm, table, topology_, profile_);
       } else {
-        trial.reduce = prepare_reduce(algorithm, table_, topology_);
-        trial.sums = make_tensor<float>("calibration", running_sum_elements(trial.reduce, communicator_.rank()));
+        trial.reduce = prepare_reduce(algorithm, table, topology_);
+        trial.sums = make_tensor<float>("calibration", running_sum_elements(trial.reduce, rank));
         trial.predicted = predicted_reduce_seconds(trial.reduce, topology_, profile_);
       }
-      least = std::min(least, trial.predicted);
-      trials_.push_back(std::move(trial));
+      contest.trials.push_back(std::move(trial));
     }
-    return least;
+    return contest;
   }
 
-  /// Those that take far longer than the best.
-  void leave_out(double Trial::*seconds) {
-    double least = std::numeric_limits<double>::infinity();
-    for (const Trial& trial : trials_)
-      least = trial.runs ? std::min(least, trial.*seconds) : least;
-    for (Trial& trial : trials_)
-      trial.runs = trial.runs && trial.*seconds <= hopeless * least;
+  void leave_out(double Trial::*seconds, double factor) {
+    for (Contest& contest : contests_)
+      contest.leave_out(seconds, factor);
   }
 
   /// Seconds of the whole round, on the slowest rank.
   double run_round() {
     const auto begin = Clock::now();
     std::vector<double> mine;
-    for (Trial& trial : trials_)
-      mine.push_back(trial.runs ? time(trial) : 0);
+    std::vector<Trial*> run;
+    for (Contest& contest : contests_) {
+      for (Trial& trial : contest.trials) {
+        if (!trial.runs) continue;
+        mine.push_back(time(contest, trial));
+        run.push_back(&trial);
+      }
+    }
     mine.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
     const std::vector<double> slowest = slowest_of(communicator_, mine);
-    for (std::size_t i = 0; i < trials_.size(); ++i) {
-      if (!trials_[i].runs) continue;
-      trials_[i].seconds.push_back(slowest[i]);
-      trials_[i].least = std::min(trials_[i].least, slowest[i]);
+    for (std::size_t i = 0; i < run.size(); ++i) {
+      run[i]->seconds.push_back(slowest[i]);
+      run[i]->least = std::min(run[i]->least, slowest[i]);
     }
-    std::reverse(trials_.begin(), trials_.end());
+    turn_around();
     return slowest.back();
   }
 
-  double time(const Trial& trial) {
+  void turn_around() {
+    for (Contest& contest : contests_)
+      std::reverse(contest.trials.begin(), contest.trials.end());
+    std::reverse(contests_.begin(), contests_.end());
+  }
+
+  double time(const Contest& contest, const Trial& trial) {
     std::this_thread::sleep_for(idle);
     communicator_.barrier(label);
     const auto begin = Clock::now();
     if (trial.correction.operation == CollectiveOperation::unshard)
-      gather(communicator_, Purpose::other, trial.unshard, shard_, buffer_, label).wait();
+      gather(communicator_, Purpose::other, trial.unshard, contest.shard, contest.buffer, label).wait();
     else
-      reduce(communicator_, trial.reduce, {}, buffer_, trial.sums, shard_, label).wait();
+      reduce(communicator_, trial.reduce, {}, contest.buffer, trial.sums, contest.shard, label).wait();
     return std::chrono::duration<double>(Clock::now() - begin).count();
   }
 
   Communicator& communicator_;
   const Topology& topology_;
   const CollectiveProfile& profile_;
-  SegmentTable table_;
-  Tensor<float> shard_;
-  Tensor<float> buffer_;
-  std::vector<Trial> trials_;
+  std::vector<Contest> contests_;
   std::vector<CollectiveCorrection> found_;
 };
 
@@ -178,12 +216,7 @@ std::vector<CollectiveCorrection> measure_corrections(Communicator& communicator
                                                       const CollectiveProfile& profile) {
   if (topology.world_size() == 1) return {};
   Communicator apart = mpi::duplicate(communicator);  // whose bytes of unshard and reduce nobody counts
-  Trials trials(apart, topology, profile);
-  for (const auto operation : {CollectiveOperation::unshard, CollectiveOperation::reduce}) {
-    for (const bool one_owner : {false, true})
-      trials.measure(operation, one_owner);
-  }
-  return trials.take();
+  return Trials(apart, topology, profile).measure();
 }
 
 }  // namespace matrixfsdp::detail

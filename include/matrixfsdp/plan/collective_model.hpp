@@ -118,9 +118,11 @@ struct CollectiveChoice {
 inline constexpr double collective_tie = 1.05;
 
 /// What is chosen from, the earlier of equals: direct first where it unshards, scatter, which spreads the sums, where
-/// it reduces; then chain, hierarchical and tree, the latter two not where an unshard's owners times W are more than
+/// it reduces; then hierarchical, which sends the least between nodes, where some but not all ranks share one (else it
+/// is one of the others); chain; and tree. Hierarchical and tree not where an unshard's owners times W are more than
 /// 2^24. Not padded, which is chain with more bytes, and not the library's, whose ways are its own.
-std::vector<CollectiveAlgorithm> collective_candidates(CollectiveOperation operation, const SegmentTable& table);
+std::vector<CollectiveAlgorithm> collective_candidates(CollectiveOperation operation, const SegmentTable& table,
+                                                       const Topology& topology);
 
 /// The fastest candidate. Throws as predicted_unshard_seconds.
 CollectiveChoice choose_unshard(const SegmentTable& table, const Topology& topology, const CollectiveProfile& profile,

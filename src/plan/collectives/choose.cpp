@@ -6,6 +6,8 @@
 #include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/plan/collective_model.hpp>
 
+#include "plan/collectives/node_places.hpp"
+
 namespace matrixfsdp {
 namespace {
 
@@ -31,28 +33,42 @@ std::int64_t owners_of(const SegmentTable& table) {
   return owners;
 }
 
+/// Several nodes, and several ranks on one of them.
+bool has_groups(const Topology& topology) {
+  const detail::NodePlaces places(topology);
+  return places.nodes() > 1 && places.nodes() < topology.world_size();
+}
+
 }  // namespace
 
-std::vector<CollectiveAlgorithm> collective_candidates(CollectiveOperation operation, const SegmentTable& table) {
+std::vector<CollectiveAlgorithm> collective_candidates(CollectiveOperation operation, const SegmentTable& table,
+                                                       const Topology& topology) {
   using enum CollectiveAlgorithm;
-  if (operation == CollectiveOperation::reduce) return {scatter, direct, chain, hierarchical, tree};
+  const bool unshards = operation == CollectiveOperation::unshard;
+  std::vector<CollectiveAlgorithm> candidates{scatter, direct};
+  if (unshards) std::swap(candidates[0], candidates[1]);
   const auto ranks = static_cast<std::int64_t>(table.intervals.size());
-  if (owners_of(table) * ranks > most_tree_edges) return {direct, scatter, chain};
-  return {direct, scatter, chain, hierarchical, tree};
+  const bool large = unshards && owners_of(table) * ranks > most_tree_edges;
+  if (!large && has_groups(topology)) candidates.push_back(hierarchical);
+  candidates.push_back(chain);
+  if (!large) candidates.push_back(tree);
+  return candidates;
 }
 
 CollectiveChoice choose_unshard(const SegmentTable& table, const Topology& topology, const CollectiveProfile& profile,
                                 std::int64_t block_elements) {
-  return fastest(collective_candidates(CollectiveOperation::unshard, table), [&](CollectiveAlgorithm algorithm) {
-    return predicted_unshard_seconds(algorithm, table, topology, profile, block_elements);
-  });
+  return fastest(collective_candidates(CollectiveOperation::unshard, table, topology),
+                 [&](CollectiveAlgorithm algorithm) {
+                   return predicted_unshard_seconds(algorithm, table, topology, profile, block_elements);
+                 });
 }
 
 CollectiveChoice choose_reduce(const SegmentTable& table, const Topology& topology, const CollectiveProfile& profile,
                                const ReduceSettings& settings) {
-  return fastest(collective_candidates(CollectiveOperation::reduce, table), [&](CollectiveAlgorithm algorithm) {
-    return predicted_reduce_step_seconds(algorithm, table, topology, profile, settings);
-  });
+  return fastest(collective_candidates(CollectiveOperation::reduce, table, topology),
+                 [&](CollectiveAlgorithm algorithm) {
+                   return predicted_reduce_step_seconds(algorithm, table, topology, profile, settings);
+                 });
 }
 
 std::vector<UnitCollectives> choose_collectives(const Plan& plan, const Topology& topology,
