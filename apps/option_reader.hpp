@@ -45,6 +45,9 @@ class OptionReader {
 
   void flag(const std::string& name, bool& target, const std::string& help) { app_.add_flag(name, target, help); }
 
+  /// One that has been added, by its name.
+  [[nodiscard]] CLI::Option* option(const std::string& name) const { return app_.get_option(name); }
+
   CLI::Option* text(const std::string& name, const std::string& help, const std::string& shown_default,
                     const std::function<void(const std::string&)>& read) {
     CLI::Option* option = app_.add_option_function<std::string>(name, read, help);

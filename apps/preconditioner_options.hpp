@@ -30,8 +30,10 @@ class OptimizerOptions {
       std::vector<std::string_view> names;
       for (const MatrixOptimizer reader : entry.readers)
         names.push_back(name_of(reader));
-      throw InputError(fmt::format("{} '{}': expected --optimizer {}, no other reads it", entry.option->get_name(),
-                                   entry.option->as<std::string>(), fmt::join(names, " or ")));
+      const bool is_flag = entry.option->get_expected_max() == 0;
+      throw InputError(fmt::format("{}{}: expected --optimizer {}, no other reads it", entry.option->get_name(),
+                                   is_flag ? "" : fmt::format(" '{}'", entry.option->as<std::string>()),
+                                   fmt::join(names, " or ")));
     }
   }
 

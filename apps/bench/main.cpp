@@ -16,6 +16,7 @@
 #include "apps/bench/planner.hpp"
 #include "apps/bench/results_page.hpp"
 #include "apps/bench/train_step.hpp"
+#include "apps/parse_arguments.hpp"
 #include "apps/train/version.hpp"
 
 namespace matrixfsdp::bench {
@@ -40,13 +41,7 @@ struct Parsed {
 Parsed parse(CLI::App& app, const std::vector<Command>& commands, int argc, char** argv) {
   Parsed parsed;
   try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    parsed.text_and_exit = app.get_subcommands().empty() ? app.help() : app.get_subcommands().front()->help();
-  } catch (const CLI::CallForVersion&) {
-    parsed.text_and_exit = train::version_text() + "\n";
-  } catch (const CLI::ParseError& bad) {
-    parsed.error = fmt::format("command line: {}; --help lists the options", bad.what());
+    parsed.text_and_exit = apps::parse_arguments(app, argc, argv);
   } catch (const InputError& bad) {
     parsed.error = bad.what();
   }

@@ -213,12 +213,14 @@ int optimizer_step(Session& session, const OptimizerStepOptions& options) {
     if (measures) add_rows(part, options, rows);
     world.barrier({"benchmark of some ranks", "", ""});
   }
-  print("optimizer-step", session, rows,
-        {"world_size", "strategy", "ns_steps", "optimizer_ms", "ratio", "predicted_ms", "over_predicted", "kernel_ms",
-         "over_kernel", "optimizer_bytes", "predicted_bytes", "peak_bytes", "ranks_with_matrices", "gamma",
-         "kernel_gflops", "link_mb_per_second", "kflop_per_byte"},
-        options.json);
+  print("optimizer-step", session, rows, optimizer_step_columns(), options.json);
   return exit_ok;
+}
+
+std::vector<std::string> optimizer_step_columns() {
+  return {"world_size",          "strategy",  "ns_steps",      "optimizer_ms",       "ratio",           "predicted_ms",
+          "over_predicted",      "kernel_ms", "over_kernel",   "optimizer_bytes",    "predicted_bytes", "peak_bytes",
+          "ranks_with_matrices", "gamma",     "kernel_gflops", "link_mb_per_second", "kflop_per_byte"};
 }
 
 Command add_optimizer_step(CLI::App& app) {

@@ -27,6 +27,9 @@ struct OptimizerStepOptions {
 /// Throws InputError for an unknown name and a number of ranks that the job does not have.
 int optimizer_step(Session& session, const OptimizerStepOptions& options);
 
+/// Columns of its table, for people and for pages.
+std::vector<std::string> optimizer_step_columns();
+
 /// Its subcommand.
 Command add_optimizer_step(CLI::App& app);
 

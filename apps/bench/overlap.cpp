@@ -191,11 +191,13 @@ int overlap(Session& session, const OverlapOptions& options) {
   nlohmann::json rows = nlohmann::json::array();
   for (const Contender& contender : contenders)
     rows.push_back(row_of(contender, contenders.front(), options));
-  print("overlap", session, rows,
-        {"progress", "matrices", "gamma", "compute_ms", "communication_ms", "first_unshard_ms", "last_reduce_ms",
-         "step_ms", "over_first", "bound_ms", "ratio", "unshard_hidden", "reduce_hidden"},
-        options.json);
+  print("overlap", session, rows, overlap_columns(), options.json);
   return exit_ok;
+}
+
+std::vector<std::string> overlap_columns() {
+  return {"progress", "matrices",   "gamma",    "compute_ms", "communication_ms", "first_unshard_ms", "last_reduce_ms",
+          "step_ms",  "over_first", "bound_ms", "ratio",      "unshard_hidden",   "reduce_hidden"};
 }
 
 Command add_overlap(CLI::App& app) {

@@ -28,6 +28,9 @@ struct OverlapOptions {
 };
 int overlap(Session& session, const OverlapOptions& options);
 
+/// Columns of its table, for people and for pages.
+std::vector<std::string> overlap_columns();
+
 /// Its subcommand.
 Command add_overlap(CLI::App& app);
 

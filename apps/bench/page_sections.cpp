@@ -4,7 +4,11 @@
 
 #include <fmt/format.h>
 
+#include "apps/bench/optimizer_step.hpp"
+#include "apps/bench/overlap.hpp"
+#include "apps/bench/paper_model.hpp"
 #include "apps/bench/paper_table.hpp"
+#include "apps/bench/train_step.hpp"
 
 namespace matrixfsdp::bench {
 namespace {
@@ -60,17 +64,15 @@ Chart ratios(const json& rows, const std::string& title, const std::vector<std::
   return chart;
 }
 
-const std::vector<std::string> optimizer_names = {"strategy", "world_size"};
-const std::vector<std::string> train_names = {"strategy", "planner", "collective"};
+/// What may tell rows apart.
+const std::vector<std::string> optimizer_labels = {"strategy", "world_size"};
+const std::vector<std::string> train_labels = {"strategy", "planner", "collective"};
 
 Section optimizer_step_section(const json& rows) {
   Section section;
-  section.columns = {
-      "world_size",          "strategy",  "ns_steps",      "optimizer_ms",       "ratio",         "predicted_ms",
-      "over_predicted",      "kernel_ms", "over_kernel",   "optimizer_bytes",    "peak_bytes",    "matrices",
-      "ranks_with_matrices", "gamma",     "kernel_gflops", "link_mb_per_second", "kflop_per_byte"};
+  section.columns = optimizer_step_columns();
   section.charts.push_back(
-      measured_beside_predicted(rows, "The optimizer's step", optimizer_names, "optimizer_ms", "predicted_ms"));
+      measured_beside_predicted(rows, "The optimizer's step", optimizer_labels, "optimizer_ms", "predicted_ms"));
   if (varies(rows, "world_size")) {
     section.title = "Optimizer step, more and more ranks";
     section.words =
@@ -85,7 +87,7 @@ Section optimizer_step_section(const json& rows) {
       "in every Newton-Schulz step. Published ratios are of 64 A100 and h = 4096, probably with 2 steps; the matrices "
       "here are much smaller, and a matrix of extent h brings h times as many operations for each byte that is sent, "
       "so that at the same rates links weigh more here than there.";
-  Chart chart = ratios(rows, "Times the first strategy's step", optimizer_names);
+  Chart chart = ratios(rows, "Times the first strategy's step", optimizer_labels);
   for (const PaperStep& step : paper_steps()) {
     chart.bars.push_back({fmt::format("stock over MatrixFSDP, {} ranks", 8 * step.nodes), Source::published,
                           step.stock_step / step.matrix_step});
@@ -125,36 +127,16 @@ Section train_step_section(const json& rows) {
       "Forward, backward and optimizer of a small transformer, in float32 on cores instead of bfloat16 on A100. "
       "Phases are those of the slowest rank; predicted is what the model of time says from the links and rates of the "
       "same run (products at the rate of one large sgemm). zero1-owner and ddp keep the whole model on every rank: "
-      "they "
-      "send less, and do not fit where a model is large. Here most memory is activations of so many tokens, and hardly "
-      "shows it.";
-  section.columns = {"strategy",
-                     "planner",
-                     "collective",
-                     "ns_steps",
-                     "forward_ms",
-                     "backward_ms",
-                     "optimizer_ms",
-                     "total_ms",
-                     "ratio",
-                     "predicted_total_ms",
-                     "over_predicted",
-                     "bytes",
-                     "peak_bytes",
-                     "gamma",
-                     "hidden_share",
-                     "sgemm_gflops",
-                     "forward_backward_fraction",
-                     "kernel_gflops",
-                     "link_mb_per_second",
-                     "kflop_per_byte"};
-  section.charts.push_back(measured_beside_predicted(rows, "Forward, backward and optimizer", train_names, "total_ms",
+      "they send less, and do not fit where a model is large. Here most memory is activations of so many tokens, and "
+      "hardly shows it.";
+  section.columns = train_step_columns();
+  section.charts.push_back(measured_beside_predicted(rows, "Forward, backward and optimizer", train_labels, "total_ms",
                                                      "predicted_total_ms"));
-  Chart chart = ratios(rows, "Times the first row's step", train_names);
+  Chart chart = ratios(rows, "Times the first row's step", train_labels);
   add_published(rows, chart);
   section.charts.push_back(std::move(chart));
   Chart memory{"Bytes of the fullest rank", "MB", {}};
-  const std::vector<std::string> telling = distinguishing(rows, train_names);
+  const std::vector<std::string> telling = distinguishing(rows, train_labels);
   for (const json& row : rows)
     memory.bars.push_back({joined(row, telling), Source::measured, 1e-6 * figure(row, "peak_bytes")});
   section.charts.push_back(std::move(memory));
@@ -168,9 +150,7 @@ Section overlap_section(const json& rows) {
       "Steps whose computation is a timed wait, for units of as many bytes in more or fewer matrices. The published "
       "weakness: with fewer matrices in a unit than ranks, the full owners' links set the pace. bound_ms is the longer "
       "of computation and communication, and what has nothing to hide behind.";
-  section.columns = {
-      "progress", "matrices",   "gamma",    "compute_ms", "communication_ms", "first_unshard_ms", "last_reduce_ms",
-      "step_ms",  "over_first", "bound_ms", "ratio",      "unshard_hidden",   "reduce_hidden"};
+  section.columns = overlap_columns();
   section.charts.push_back(
       measured_beside_predicted(rows, "Step, and the bound", {"matrices", "progress"}, "step_ms", "bound_ms"));
   return section;
@@ -193,8 +173,7 @@ Section paper_model_section(const json& rows) {
   section.words =
       "Nothing of this was measured here: four rates of the model are fitted to the published rows of 1 and 2 nodes, "
       "and all else is predicted. met: within the tolerance.";
-  section.columns = {"figure",    "model", "nodes",  "ns_steps",  "strategy", "published",
-                     "predicted", "ratio", "fitted", "tolerance", "met"};
+  section.columns = paper_model_columns();
   section.charts = {paper_chart(rows, "step_ms", "The optimizer's step, 64 A100", "ms"),
                     paper_chart(rows, "total_ms", "Whole step, 64 A100", "ms"),
                     paper_chart(rows, "gb_tables_sharded", "Memory of a rank, 64 ranks", "GB")};

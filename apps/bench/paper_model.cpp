@@ -171,11 +171,13 @@ int paper_model(Session& session, const PaperModelOptions& options) {
     for (const Tables tables : {Tables::sharded, Tables::whole})
       add_memory(calibration.machine(), tables, rows);
   }
-  print("paper-model", session, rows,
-        {"figure", "model", "nodes", "ns_steps", "strategy", "published", "predicted", "ratio", "fitted", "tolerance",
-         "met"},
-        options.json);
+  print("paper-model", session, rows, paper_model_columns(), options.json);
   return exit_ok;
+}
+
+std::vector<std::string> paper_model_columns() {
+  return {"figure",    "model", "nodes",  "ns_steps",  "strategy", "published",
+          "predicted", "ratio", "fitted", "tolerance", "met"};
 }
 
 Command add_paper_model(CLI::App& app) {

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include <matrixfsdp/comm/session.hpp>
 
 #include "apps/bench/command.hpp"
@@ -13,6 +16,9 @@ struct PaperModelOptions {
 
 /// Four rates are fitted to the rows of 1 and 2 nodes; everything else is predicted. A row for each figure.
 int paper_model(Session& session, const PaperModelOptions& options);
+
+/// Columns of its table, for people and for pages.
+std::vector<std::string> paper_model_columns();
 
 /// Its subcommand.
 Command add_paper_model(CLI::App& app);

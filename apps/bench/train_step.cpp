@@ -184,33 +184,36 @@ int train_step(Session& session, const TrainStepOptions& options) {
   const Spread sgemm = spread_of(rates);
   const double slowest_sgemm = 1e9 / slowest(communicator, 1 / sgemm.median);
   const Machine machine = machine_of(topology, profile, {slowest_sgemm, orthogonalize, memory});
-  print("train-step", session, rows_of(communicator, contenders, machine, to_json(sgemm)),
-        {"strategy",
-         "planner",
-         "collective",
-         "ns_steps",
-         "compute_dtype",
-         "forward_ms",
-         "backward_ms",
-         "optimizer_ms",
-         "total_ms",
-         "ratio",
-         "predicted_total_ms",
-         "over_predicted",
-         "optimizer_hidden_share",
-         "optimizer_bytes",
-         "gradient_bytes",
-         "peak_bytes",
-         "gamma",
-         "hidden_share",
-         "sgemm_gflops",
-         "forward_backward_fraction",
-         "step_fraction",
-         "kernel_gflops",
-         "link_mb_per_second",
-         "kflop_per_byte"},
+  print("train-step", session, rows_of(communicator, contenders, machine, to_json(sgemm)), train_step_columns(),
         options.json);
   return exit_ok;
+}
+
+std::vector<std::string> train_step_columns() {
+  return {"strategy",
+          "planner",
+          "collective",
+          "ns_steps",
+          "compute_dtype",
+          "forward_ms",
+          "backward_ms",
+          "optimizer_ms",
+          "total_ms",
+          "ratio",
+          "predicted_total_ms",
+          "over_predicted",
+          "optimizer_hidden_share",
+          "optimizer_bytes",
+          "gradient_bytes",
+          "peak_bytes",
+          "gamma",
+          "hidden_share",
+          "sgemm_gflops",
+          "forward_backward_fraction",
+          "step_fraction",
+          "kernel_gflops",
+          "link_mb_per_second",
+          "kflop_per_byte"};
 }
 
 Command add_train_step(CLI::App& app) {

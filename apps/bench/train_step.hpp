@@ -36,6 +36,9 @@ struct TrainStepOptions {
 /// Throws InputError for a shape or a combination of strategy and collective that cannot be.
 int train_step(Session& session, const TrainStepOptions& options);
 
+/// Columns of its table, for people and for pages.
+std::vector<std::string> train_step_columns();
+
 /// Its subcommand.
 Command add_train_step(CLI::App& app);
 

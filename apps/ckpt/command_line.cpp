@@ -4,13 +4,13 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/core/version.hpp>
 #include <matrixfsdp/schema/description.hpp>
 
 #include "apps/option_reader.hpp"
+#include "apps/parse_arguments.hpp"
 
 namespace matrixfsdp::ckpt {
 namespace {
@@ -113,22 +113,6 @@ void build_writing(CLI::App& app, Command& command) {
   in.reader.integer("--seed", command.seed, 0, "Seed of the run that will start from it");
 }
 
-/// Text for --help and --version; nothing where there is something to do.
-std::string parse(CLI::App& app, int argc, char** argv) {
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    return app.help();
-  } catch (const CLI::CallForVersion& version_text) {
-    return fmt::format("{}\n", version_text.what());
-  } catch (const CLI::ExtrasError& error) {
-    throw InputError(fmt::format("command line: {}; --help lists commands and options", error.what()));
-  } catch (const CLI::ParseError& error) {
-    throw InputError(fmt::format("command line: {}; --help lists commands and options", error.what()));
-  }
-  return {};
-}
-
 }  // namespace
 
 Command parse_command(int argc, char** argv) {
@@ -138,7 +122,7 @@ Command parse_command(int argc, char** argv) {
   app.require_subcommand(1);
   build_inspection(app, command);
   build_writing(app, command);
-  command.text_and_exit = parse(app, argc, argv);
+  command.text_and_exit = apps::parse_arguments(app, argc, argv);
   if (command.ranks > most_ranks)
     throw InputError(fmt::format("--ranks {}: expected a number from 1 to {}", command.ranks, most_ranks));
   return command;

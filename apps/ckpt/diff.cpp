@@ -135,23 +135,16 @@ std::vector<Key> keys_of(const io::CheckpointReader& a, const io::CheckpointRead
 }
 
 std::vector<StateDifference> compare_state(const io::Manifest& a, const io::Manifest& b) {
-  const auto fields = [](const io::Manifest& manifest) -> std::vector<std::pair<std::string, Json>> {
-    const io::TrainingState& state = manifest.state;
-    return {{"step", state.step},
-            {"optimizer_steps", state.optimizer_steps},
-            {"loss", state.loss ? Json(*state.loss) : Json()},
-            {"seed", state.seed},
-            {"data_step", state.data_step},
-            {"sum_group", state.sum_group},
-            {"schedule", Json::parse(state.schedule)},
-            {"configuration", Json::parse(state.configuration)},
-            {"model", fmt::format("{:016x}", hash_of(manifest.model))}};
+  const auto fields = [](const io::Manifest& manifest) {
+    Json all = state_json(manifest.state);
+    all["model"] = fmt::format("{:016x}", hash_of(manifest.model));
+    return all;
   };
-  const auto ours = fields(a);
-  const auto theirs = fields(b);
+  const Json ours = fields(a);
+  const Json theirs = fields(b);
   std::vector<StateDifference> differences;
-  for (std::size_t i = 0; i < ours.size(); ++i) {
-    if (ours[i].second != theirs[i].second) differences.push_back({ours[i].first, ours[i].second, theirs[i].second});
+  for (const auto& [name, value] : ours.items()) {
+    if (value != theirs[name]) differences.push_back({name, value, theirs[name]});
   }
   return differences;
 }

@@ -10,6 +10,17 @@ void print_json(const Json& value) {
   fmt::print("{}\n", value.dump(2, ' ', false, Json::error_handler_t::replace));
 }
 
+Json state_json(const io::TrainingState& state) {
+  return {{"step", state.step},
+          {"optimizer_steps", state.optimizer_steps},
+          {"loss", state.loss ? Json(*state.loss) : Json()},
+          {"seed", state.seed},
+          {"data_step", state.data_step},
+          {"sum_group", state.sum_group},
+          {"schedule", Json::parse(state.schedule)},
+          {"configuration", Json::parse(state.configuration)}};
+}
+
 std::string table(const std::vector<std::vector<std::string>>& rows) {
   const std::size_t columns = rows.front().size();
   std::vector<std::size_t> widths(columns, 0);

@@ -147,21 +147,15 @@ Json to_json(const io::CheckpointReader& reader, const std::vector<Shown>& all) 
   Json tied = Json::array();
   for (const TiedParameter& name : manifest.model.tied)
     tied.push_back({{"name", name.name}, {"target", name.target}});
-  const io::TrainingState& state = manifest.state;
-  return {{"checkpoint", reader.folder()},
-          {"step", state.step},
-          {"optimizer_steps", state.optimizer_steps},
-          {"loss", state.loss ? Json(*state.loss) : Json()},
-          {"seed", state.seed},
-          {"data_step", state.data_step},
-          {"sum_group", state.sum_group},
-          {"schedule", Json::parse(state.schedule)},
-          {"configuration", Json::parse(state.configuration)},
-          {"planner", manifest.planner},
-          {"world_size", manifest.world_size},
-          {"elements", element_count(manifest.model)},
-          {"tied", tied},
-          {"tensors", tensors}};
+  Json json;
+  json["checkpoint"] = reader.folder();
+  json.update(state_json(manifest.state));
+  json.update({{"planner", manifest.planner},
+               {"world_size", manifest.world_size},
+               {"elements", element_count(manifest.model)},
+               {"tied", tied},
+               {"tensors", tensors}});
+  return json;
 }
 
 }  // namespace

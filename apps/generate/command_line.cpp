@@ -2,11 +2,11 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <matrixfsdp/core/error.hpp>
 
 #include "apps/option_reader.hpp"
+#include "apps/parse_arguments.hpp"
 #include "apps/train/version.hpp"
 
 namespace matrixfsdp::generate {
@@ -55,19 +55,8 @@ Command parse_command(int argc, char** argv) {
   app.set_version_flag("--version", train::version_text());
   apps::OptionReader reader(app);
   add_options(reader, app, command, seed, threads);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    command.text_and_exit = app.help();
-    return command;
-  } catch (const CLI::CallForVersion&) {
-    command.text_and_exit = train::version_text() + "\n";
-    return command;
-  } catch (const CLI::ExtrasError&) {
-    throw InputError(fmt::format("option '{}': not known; --help lists the options", fmt::join(app.remaining(), " ")));
-  } catch (const CLI::ParseError& error) {
-    throw InputError(fmt::format("command line: {}; --help lists the options", error.what()));
-  }
+  command.text_and_exit = apps::parse_arguments(app, argc, argv);
+  if (!command.text_and_exit.empty()) return command;
   if (command.checkpoint.empty()) throw InputError("CHECKPOINT '': expected the folder of a checkpoint");
   if (command.prompt.empty()) throw InputError("--prompt '': expected something to continue");
   if (seed != none) command.seed = static_cast<std::uint64_t>(seed);

@@ -1,6 +1,7 @@
 #include "apps/generate/source.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <span>
 
 #include <fmt/format.h>
@@ -17,23 +18,6 @@ namespace {
 
 using nlohmann::json;
 
-/// Inverse of what train::to_json writes.
-TransformerShape shape_of(const json& model) {
-  TransformerShape shape;
-  shape.style = model.at("style").get<std::string>() == name_of(TransformerStyle::llama) ? TransformerStyle::llama
-                                                                                         : TransformerStyle::gpt2;
-  shape.layers = model.at("layers").get<std::int64_t>();
-  shape.hidden = model.at("hidden").get<std::int64_t>();
-  shape.heads = model.at("heads").get<std::int64_t>();
-  shape.kv_heads = model.at("kv_heads").get<std::int64_t>();
-  shape.ffn = model.at("ffn").get<std::int64_t>();
-  shape.sequence_length = model.at("sequence_length").get<std::int64_t>();
-  shape.vocabulary = model.at("vocabulary").get<std::int64_t>();
-  shape.tied_head = model.at("tied_head").get<bool>();
-  validate(shape);
-  return shape;
-}
-
 bool any(const train::ShapeOverrides& given) {
   return std::max({given.layers, given.hidden, given.heads, given.kv_heads, given.ffn, given.sequence_length,
                    given.vocabulary}) > 0;
@@ -47,14 +31,13 @@ TransformerShape model_of(const json& configuration, const Command& command, con
         fmt::format("checkpoint '{}': does not say which model it is of; expected --model and its extents", folder));
   }
   if (told) {
-    throw InputError(
-        fmt::format("--model '{}': expected neither it nor extents, because the checkpoint '{}' says what "
-                    "its model is",
-                    command.model, folder));
+    throw InputError(fmt::format(
+        "{}: expected neither --model nor extents, because the checkpoint '{}' says what its model is",
+        command.model.empty() ? "extents of a model" : fmt::format("--model '{}'", command.model), folder));
   }
   try {
-    return shape_of(configuration.at("model"));
-  } catch (const json::exception& error) {
+    return train::shape_from_json(configuration.at("model"));
+  } catch (const std::exception& error) {  // a field that is not there, or a shape that cannot be
     throw InputError(fmt::format("checkpoint '{}': training.configuration.model: {}", folder, error.what()));
   }
 }

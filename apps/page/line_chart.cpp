@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
+#include <set>
 
 #include <fmt/format.h>
 
 #include "apps/escaped.hpp"
+#include "apps/page/legend.hpp"
 #include "apps/page/page.hpp"
 #include "apps/page/scale.hpp"
 
@@ -95,24 +98,38 @@ class Plot {
     return static_cast<int>((x - x_.low) / (x_.high - x_.low) * (places - 1));
   }
 
-  /// The smallest and the largest of each place, in their order; gaps stay.
+  /// The smallest and the largest of each place, and one of its gaps, in their order.
   [[nodiscard]] std::vector<Point> thinned(const std::vector<Point>& points) const {
     if (points.size() <= 2U * places) return points;
     std::vector<Point> result;
     for (std::size_t begin = 0; begin < points.size();) {
-      std::size_t end = begin;
-      std::size_t low = begin;
-      std::size_t high = begin;
-      for (; end < points.size() && place_of(points[end].x) == place_of(points[begin].x); ++end) {
-        if (!std::isfinite(points[end].y)) low = high = end;
-        if (points[end].y < points[low].y) low = end;
-        if (points[end].y > points[high].y) high = end;
-      }
-      result.push_back(points[std::min(low, high)]);
-      if (low != high) result.push_back(points[std::max(low, high)]);
+      std::size_t end = begin + 1;
+      while (end < points.size() && place_of(points[end].x) == place_of(points[begin].x))
+        ++end;
+      for (const std::size_t i : telling(points, begin, end))
+        result.push_back(points[i]);
       begin = end;
     }
     return result;
+  }
+
+  static std::set<std::size_t> telling(const std::vector<Point>& points, std::size_t begin, std::size_t end) {
+    std::optional<std::size_t> low;
+    std::optional<std::size_t> high;
+    std::optional<std::size_t> gap;
+    for (std::size_t i = begin; i < end; ++i) {
+      if (!std::isfinite(points[i].y)) {
+        gap = i;
+        continue;
+      }
+      if (!low || points[i].y < points[*low].y) low = i;
+      if (!high || points[i].y > points[*high].y) high = i;
+    }
+    std::set<std::size_t> all;
+    for (const auto& one : {low, high, gap}) {
+      if (one) all.insert(*one);
+    }
+    return all;
   }
 
   Range x_;

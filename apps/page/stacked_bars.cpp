@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "apps/escaped.hpp"
+#include "apps/page/legend.hpp"
 #include "apps/page/page.hpp"
 #include "apps/page/scale.hpp"
 
@@ -39,9 +40,13 @@ std::string legend(const StackedBars& chart) {
   return to_legend(entries);
 }
 
-/// The end of a label that has no room tells more than its beginning.
+/// The end of a label that has no room tells more than its beginning. No letter of UTF-8 is cut in two.
 std::string label_of(const StackedBar& bar) {
-  return bar.label.size() <= longest_label ? bar.label : "..." + bar.label.substr(bar.label.size() - longest_label + 3);
+  if (bar.label.size() <= longest_label) return bar.label;
+  std::size_t begin = bar.label.size() - longest_label + 3;
+  while (begin < bar.label.size() && (static_cast<unsigned char>(bar.label[begin]) & 0xc0U) == 0x80U)
+    ++begin;
+  return "..." + bar.label.substr(begin);
 }
 
 std::string drawn(const StackedBars& chart, const StackedBar& bar, double y, double most) {

@@ -11,6 +11,7 @@
 #include <matrixfsdp/schema/description.hpp>
 
 #include "apps/option_reader.hpp"
+#include "apps/parse_arguments.hpp"
 #include "apps/preconditioner_options.hpp"
 
 namespace matrixfsdp::apps {
@@ -74,7 +75,8 @@ void add_plan_options(OptionReader& reader, PlanCommand& command, Numbers& numbe
     command.planner.optimizer.matrices = parse_matrix_optimizer(value);
   });
   add_preconditioner_options(reader, command.planner.optimizer.preconditioner, known);
-  reader.integer("--ns-steps", numbers.newton_schulz_steps, 1, "Newton-Schulz steps");
+  known.add(reader.integer("--ns-steps", numbers.newton_schulz_steps, 1, "Newton-Schulz steps, of Muon"),
+            {MatrixOptimizer::muon});
 }
 
 void add_machine_options(OptionReader& reader, CLI::App& app, PlanCommand& command) {
@@ -152,19 +154,8 @@ PlanCommand parse_plan_command(int argc, char** argv) {
   OptimizerOptions known;
   add_plan_options(reader, command, numbers, known);
   add_machine_options(reader, app, command);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    command.text_and_exit = app.help();
-    return command;
-  } catch (const CLI::CallForVersion& version_text) {
-    command.text_and_exit = fmt::format("{}\n", version_text.what());
-    return command;
-  } catch (const CLI::ExtrasError&) {
-    throw InputError(fmt::format("option '{}': not known; --help lists the options", fmt::join(app.remaining(), " ")));
-  } catch (const CLI::ParseError& error) {
-    throw InputError(fmt::format("command line: {}; --help lists the options", error.what()));
-  }
+  command.text_and_exit = parse_arguments(app, argc, argv);
+  if (!command.text_and_exit.empty()) return command;
   known.check(command.planner.optimizer.matrices);
   validate(command.planner.optimizer.preconditioner);
   take(numbers, command);

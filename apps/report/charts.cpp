@@ -81,9 +81,7 @@ std::vector<std::string> parts_of(const Runs& runs, const std::string& group, co
 }
 
 bool steps_in_backward(const RunFile& run) {
-  if (!run.header.is_object()) return false;
-  const json configuration = run.header.value("configuration", json());
-  return configuration.is_object() && configuration.value("step_in_backward", json()) == true;
+  return at(at(run.header, "configuration"), "step_in_backward") == true;
 }
 
 /// With --step-in-backward the optimizer's time is a part of backward's too: it is shown once.
@@ -120,8 +118,12 @@ struct RankMemory {
 
 constexpr std::size_t most_bars = 32;
 
+double number_of(const json& value) {
+  return value.is_number() ? value.get<double>() : 0;
+}
+
 double number_at(const json& array, std::size_t i) {
-  return array.is_array() && i < array.size() && array[i].is_number() ? array[i].get<double>() : 0;
+  return array.is_array() && i < array.size() ? number_of(array[i]) : 0;
 }
 
 std::vector<RankMemory> counted(const json& memory) {
@@ -139,12 +141,8 @@ std::vector<RankMemory> counted(const json& memory) {
 
 std::vector<RankMemory> predicted(const json& header) {
   std::vector<RankMemory> ranks;
-  const json list = header.is_object() ? header.value("ranks", json::array()) : json::array();
-  for (const json& rank : list) {
-    if (!rank.is_object()) continue;
-    ranks.push_back({number_at(json::array({rank.value("owned_bytes", json())}), 0),
-                     number_at(json::array({rank.value("window_bytes", json())}), 0), 0});
-  }
+  for (const json& rank : at(header, "ranks"))
+    ranks.push_back({number_of(at(rank, "owned_bytes")), number_of(at(rank, "window_bytes")), 0});
   return ranks;
 }
 

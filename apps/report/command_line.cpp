@@ -5,12 +5,12 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/core/version.hpp>
 
 #include "apps/option_reader.hpp"
+#include "apps/parse_arguments.hpp"
 
 namespace matrixfsdp::report {
 namespace {
@@ -42,19 +42,8 @@ Command parse_command(int argc, char** argv) {
   app.add_option("RUN", command.runs, "Metrics files of mfsdp-train --metrics");
   reader.text("-o,--output", "The page; an older one is replaced", "",
               [&command](const std::string& value) { command.output = value; });
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    command.text_and_exit = app.help();
-    return command;
-  } catch (const CLI::CallForVersion& version_text) {
-    command.text_and_exit = fmt::format("{}\n", version_text.what());
-    return command;
-  } catch (const CLI::ExtrasError&) {
-    throw InputError(fmt::format("option '{}': not known; --help lists the options", fmt::join(app.remaining(), " ")));
-  } catch (const CLI::ParseError& error) {
-    throw InputError(fmt::format("command line: {}; --help lists the options", error.what()));
-  }
+  command.text_and_exit = apps::parse_arguments(app, argc, argv);
+  if (!command.text_and_exit.empty()) return command;
   if (command.runs.empty()) throw InputError("RUN '': expected at least one metrics file");
   if (command.output.empty()) throw InputError("-o '': expected the name of the page, FILE.html");
   check_output(command);

@@ -82,7 +82,7 @@ std::string last_table(const RunFile& run) {
   const json& line = run.health.back();
   std::vector<std::vector<std::string>> rows;
   for (const json& matrix : line["health"]) {
-    std::vector<std::string> row{name_of(matrix), matrix.is_object() ? matrix.value("rank", json()).dump() : "-"};
+    std::vector<std::string> row{name_of(matrix), text_of(at(matrix, "rank"))};
     double bad = 0;
     for (const char* of : {"gradient", "weight", "update"}) {
       for (const char* what : {"norm", "largest", "smallest"})
@@ -109,8 +109,7 @@ std::string failure_table(const Runs& runs) {
         if (!one.is_object() || rows.size() == most_listed) continue;
         std::vector<std::string> row{run.name, line["step"].dump()};
         for (const char* key : {"parameter", "rank", "quantity", "count"}) {
-          const json value = one.value(key, json());
-          row.push_back(value.is_string() ? value.get<std::string>() : value.dump());
+          row.push_back(text_of(at(one, key)));
         }
         rows.push_back(std::move(row));
       }

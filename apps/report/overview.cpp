@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "apps/escaped.hpp"
+#include "apps/page/legend.hpp"
 #include "apps/page/page.hpp"
 #include "apps/page/scale.hpp"
 #include "apps/report/sections.hpp"
@@ -13,15 +14,6 @@ namespace matrixfsdp::report {
 namespace {
 
 using nlohmann::json;
-
-std::string text_of(const json& value) {
-  if (value.is_null()) return "-";
-  return value.is_string() ? value.get<std::string>() : value.dump();
-}
-
-json at(const json& object, const char* key) {
-  return object.is_object() ? object.value(key, json()) : json();
-}
 
 std::string shown(double value, const char* form) {
   return std::isfinite(value) ? fmt::format(fmt::runtime(form), value) : "-";

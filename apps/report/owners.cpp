@@ -66,7 +66,7 @@ std::string picture_of(const RunFile& run) {
       "<h3>{0}</h3>\n<svg viewBox=\"0 0 {2:.0f} {3:.0f}\" width=\"{2:.0f}\" role=\"img\" "
       "aria-label=\"owners of {1}\">\n{4}</svg>\n{5}",
       apps::escaped(fmt::format("{}: planner {}, {} ranks that share the model", run.name,
-                                run.header.value("planner", std::string("unknown")), map.ranks)),
+                                text_of(at(run.header, "planner")), map.ranks)),
       apps::escaped(run.name), std::max(picture.width + 20, labels + 120), picture.end, picture.svg,
       list_of(run.header, map));
 }

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "apps/page/legend.hpp"
 #include "apps/page/page.hpp"
-#include "apps/page/scale.hpp"
 
 namespace matrixfsdp::report {
 

@@ -88,6 +88,7 @@ class Reader {
 
   void take_header(const json& line) {
     run_.header = object(line, "run");
+    run_.memory = json();  // of the part before
     ++run_.parts;
     forget_from(step_of(line) + 1);
   }
@@ -165,6 +166,15 @@ double RunFile::median(const std::string& of) const {
   const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
   std::nth_element(sorted.begin(), middle, sorted.end());
   return *middle;
+}
+
+std::string text_of(const json& value) {
+  if (value.is_null()) return "-";
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+json at(const json& object, const char* key) {
+  return object.is_object() ? object.value(key, json()) : json();
 }
 
 RunFile read_run(const std::string& path) {

@@ -19,7 +19,7 @@ struct RunFile {
   /// "bytes/unshard", ... NaN where the file has null.
   std::map<std::string, std::vector<page::Point>> series;
   nlohmann::json header;   ///< the last "run" line's object; null: none
-  nlohmann::json memory;   ///< the "memory" line's object; null: none (an unfinished run)
+  nlohmann::json memory;   ///< the last part's "memory" line's object; null: none (an unfinished run)
   nlohmann::json health;   ///< an array of the "health" lines
   nlohmann::json failed;   ///< an array of the "failed" lines
   std::int64_t parts = 0;  ///< "run" lines: more than one where it was resumed
@@ -36,6 +36,12 @@ struct RunFile {
 /// line, for a file that cannot be read, a line that is no JSON object (unless it is the last one, and has no end), a
 /// known field of another type, and a file without a step.
 RunFile read_run(const std::string& path);
+
+/// A value as people read it: texts without quotes, "-" for null.
+std::string text_of(const nlohmann::json& value);
+
+/// object[key], null where it is not there.
+nlohmann::json at(const nlohmann::json& object, const char* key);
 
 /// All of them, named by as little of their paths as tells them apart.
 std::vector<RunFile> read_runs(const std::vector<std::string>& paths);

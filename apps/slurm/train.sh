@@ -6,6 +6,8 @@
 #                     MPI cray_shasta; `srun --mpi=list` names what a cluster has. A wrong one is refused at the start:
 #                     every process would be rank 0 of 1.
 #   MATRIXFSDP_SRUN   further options of srun
+#   MATRIXFSDP_SLURM  folder of these scripts, where the batch script cannot find it (its path has a blank, or the job is
+#                     made of a copy)
 set -uo pipefail
 : "${SLURM_JOB_ID:?expected a Slurm job: sbatch cpu.sbatch ...}"
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

@@ -2,12 +2,12 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/core/version.hpp>
 
 #include "apps/option_reader.hpp"
+#include "apps/parse_arguments.hpp"
 
 namespace matrixfsdp::tokenize {
 namespace {
@@ -37,19 +37,8 @@ Command parse_command(int argc, char** argv) {
   app.add_flag_callback(
       "--uint32", [&command] { command.format = io::TokenFormat::shard_uint32; },
       "Four bytes for a token instead of two, for ids beyond 65535 (the format of llm.c's Llama 3)");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    command.text_and_exit = app.help();
-    return command;
-  } catch (const CLI::CallForVersion& version_text) {
-    command.text_and_exit = fmt::format("{}\n", version_text.what());
-    return command;
-  } catch (const CLI::ExtrasError&) {
-    throw InputError(fmt::format("option '{}': not known; --help lists the options", fmt::join(app.remaining(), " ")));
-  } catch (const CLI::ParseError& error) {
-    throw InputError(fmt::format("command line: {}; --help lists the options", error.what()));
-  }
+  command.text_and_exit = apps::parse_arguments(app, argc, argv);
+  if (!command.text_and_exit.empty()) return command;
   if (command.files.empty()) throw InputError("FILES '': expected at least one text file");
   if (command.output.empty()) throw InputError("-o '': expected the name of the shard, NAME.bin");
   return command;

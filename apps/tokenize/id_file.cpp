@@ -31,9 +31,13 @@ std::int32_t parse_id(std::string_view word, std::int64_t largest, const std::st
 void read_ids(const std::string& path, std::int64_t largest,
               const std::function<void(std::span<const std::int32_t> ids)>& take) {
   std::error_code ignored;
+  // Before it is opened, which for a pipe waits for a writer.
+  if (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored)) {
+    throw InputError(
+        fmt::format("file '{}': is not a regular file; expected a text file of token ids, which is read twice", path));
+  }
   std::ifstream file(path, std::ios::binary);
-  if (!file || std::filesystem::is_directory(path, ignored))
-    throw InputError(fmt::format("file '{}': cannot be read; expected a text file of token ids", path));
+  if (!file) throw InputError(fmt::format("file '{}': cannot be read; expected a text file of token ids", path));
   constexpr std::size_t block = 64 * 1024;
   std::vector<std::int32_t> ids;
   std::int64_t number = 0;

@@ -78,9 +78,14 @@ std::string tokenize(const Command& command) {
     const auto here =
         static_cast<std::size_t>(std::clamp<std::int64_t>(cut - done, 0, static_cast<std::int64_t>(tokens.size())));
     training.write(tokens.first(here));
-    if (here < tokens.size()) validation.value().write(tokens.subspan(here));
+    if (validation) validation->write(tokens.subspan(here));
     done += static_cast<std::int64_t>(tokens.size());
   });
+  if (done != size) {
+    throw InputError(
+        fmt::format("file '{}': {} tokens where there were {} before; expected files that stay as they are",
+                    command.files.front(), done, size));
+  }
   if (validation) validation->publish();
   training.publish();
   std::string text = line_of(command.output, training.size(), command.format);

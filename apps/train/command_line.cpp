@@ -6,11 +6,11 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <matrixfsdp/core/error.hpp>
 
 #include "apps/option_reader.hpp"
+#include "apps/parse_arguments.hpp"
 #include "apps/train/matrix_options.hpp"
 #include "apps/train/model_options.hpp"
 #include "apps/train/options.hpp"
@@ -220,19 +220,8 @@ CommandLine parse_command_line(int argc, char** argv) {
   add_precision_options(reader, app, options, unit_policies);
   reader.integer("--seed", seed, 0, "Of the initial weights, the order of the data, and samples");
 
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    result.text_and_exit = app.help();
-    return result;
-  } catch (const CLI::CallForVersion&) {
-    result.text_and_exit = version_text() + "\n";
-    return result;
-  } catch (const CLI::ExtrasError&) {
-    throw InputError(fmt::format("option '{}': not known; --help lists the options", fmt::join(app.remaining(), " ")));
-  } catch (const CLI::ParseError& error) {
-    throw InputError(fmt::format("command line: {}; --help lists the options", error.what()));
-  }
+  result.text_and_exit = apps::parse_arguments(app, argc, argv);
+  if (!result.text_and_exit.empty()) return result;
   if (options.data.empty()) throw InputError("--data '': expected at least one text file or token shard");
 
   options.shape = resolve_shape(options.model, given);

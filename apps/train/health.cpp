@@ -138,7 +138,7 @@ nlohmann::json to_json(const std::vector<Failure>& failures) {
 
 std::string to_text(const std::vector<Failure>& failures) {
   constexpr std::size_t shown = 4;
-  if (failures.empty()) return "no value of this step's";
+  if (failures.empty()) return "every gradient and weight is finite";
   std::string text;
   for (std::size_t i = 0; i < std::min(shown, failures.size()); ++i) {
     const auto& [rank, what] = failures[i];

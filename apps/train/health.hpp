@@ -25,8 +25,8 @@ struct Failure {
 std::vector<Failure> gather_failures(ShardedModel& model, const std::vector<NonFinite>& mine);
 
 nlohmann::json to_json(const std::vector<Failure>& failures);
-/// "gradient of block.1.mlp.up on rank 1 (12 values are not finite), ...", the first few; "no value of this step's"
-/// where there are none.
+/// "gradient of block.1.mlp.up on rank 1 (12 values are not finite), ...", the first few; without any "every gradient
+/// and weight is finite".
 std::string to_text(const std::vector<Failure>& failures);
 
 }  // namespace matrixfsdp::train

@@ -81,6 +81,9 @@ MatrixOptions::MatrixOptions(apps::OptionReader& reader, RoutingOptions& routing
              {MatrixOptimizer::soap});
   known_.add(factor("--matrix-epsilon", epsilon_, 1, "Of Shampoo's roots (by default 1e-12) and SOAP's update (1e-8)"),
              factored);
+  for (const char* name : {"--muon-preset", "--momentum", "--no-nesterov", "--scale-rule", "--ns-algorithm",
+                           "--ns-coefficients", "--ns-dtype", "--ns-steps"})
+    known_.add(reader.option(name), {MatrixOptimizer::muon});
 }
 
 void MatrixOptions::resolve() {

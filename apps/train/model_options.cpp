@@ -1,5 +1,10 @@
 #include "apps/train/model_options.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <matrixfsdp/core/error.hpp>
+
 namespace matrixfsdp::train {
 
 void add_model_options(apps::OptionReader& reader, std::string& model, ShapeOverrides& given) {
@@ -45,6 +50,38 @@ TransformerShape resolve_shape(const std::string& model, const ShapeOverrides& g
   override_with(shape.ffn, given.ffn);
   override_with(shape.sequence_length, given.sequence_length);
   override_with(shape.vocabulary, given.vocabulary);
+  validate(shape);
+  return shape;
+}
+
+nlohmann::json to_json(const TransformerShape& shape) {
+  return {{"style", name_of(shape.style)},
+          {"layers", shape.layers},
+          {"hidden", shape.hidden},
+          {"heads", shape.heads},
+          {"kv_heads", shape.kv_heads},
+          {"ffn", shape.ffn},
+          {"sequence_length", shape.sequence_length},
+          {"vocabulary", shape.vocabulary},
+          {"tied_head", shape.tied_head}};
+}
+
+TransformerShape shape_from_json(const nlohmann::json& model) {
+  const auto style = model.at("style").get<std::string>();
+  TransformerShape shape;
+  if (style == name_of(TransformerStyle::llama)) {
+    shape.style = TransformerStyle::llama;
+  } else if (style != name_of(TransformerStyle::gpt2)) {
+    throw InputError(fmt::format("style '{}': expected gpt2 or llama", style));
+  }
+  model.at("layers").get_to(shape.layers);
+  model.at("hidden").get_to(shape.hidden);
+  model.at("heads").get_to(shape.heads);
+  model.at("kv_heads").get_to(shape.kv_heads);
+  model.at("ffn").get_to(shape.ffn);
+  model.at("sequence_length").get_to(shape.sequence_length);
+  model.at("vocabulary").get_to(shape.vocabulary);
+  model.at("tied_head").get_to(shape.tied_head);
   validate(shape);
   return shape;
 }

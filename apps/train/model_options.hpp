@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <string>
 
+#include <nlohmann/json.hpp>
+
 #include <matrixfsdp/plan/transformer.hpp>
 
 #include "apps/option_reader.hpp"
@@ -26,5 +28,12 @@ void add_model_options(apps::OptionReader& reader, std::string& model, ShapeOver
 /// A catalogue name, or a bare style: then a small model of that style over bytes, changed by the extents given. Throws
 /// InputError for another name, and as validate does.
 TransformerShape resolve_shape(const std::string& model, const ShapeOverrides& given);
+
+/// As checkpoints and metrics record it.
+nlohmann::json to_json(const TransformerShape& shape);
+
+/// Inverse. Throws nlohmann::json::exception for a field that is not there or of another type, InputError for an unknown
+/// style, and as validate does.
+TransformerShape shape_from_json(const nlohmann::json& model);
 
 }  // namespace matrixfsdp::train

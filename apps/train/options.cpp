@@ -1,5 +1,7 @@
 #include "apps/train/options.hpp"
 
+#include <utility>
+
 #include <fmt/format.h>
 
 #include <matrixfsdp/baselines/strategy.hpp>
@@ -7,6 +9,7 @@
 #include <matrixfsdp/linalg/bfloat16.hpp>
 
 #include "apps/train/matrix_options.hpp"
+#include "apps/train/model_options.hpp"
 #include "apps/train/unit_policies.hpp"
 
 namespace matrixfsdp::train {
@@ -123,19 +126,10 @@ void validate(const Options& options, int world_size) {
 
 nlohmann::json to_json(const Options& options) {
   const MuonOptions& muon = options.optimizer.muon;
-  const TransformerShape& shape = options.shape;
+  nlohmann::json model = to_json(options.shape);
+  model["name"] = options.model;
   return {
-      {"model",
-       {{"name", options.model},
-        {"style", name_of(shape.style)},
-        {"layers", shape.layers},
-        {"hidden", shape.hidden},
-        {"heads", shape.heads},
-        {"kv_heads", shape.kv_heads},
-        {"ffn", shape.ffn},
-        {"sequence_length", shape.sequence_length},
-        {"vocabulary", shape.vocabulary},
-        {"tied_head", shape.tied_head}}},
+      {"model", std::move(model)},
       {"strategy", name_of(options.strategy)},
       {"planner", name_of(options.planner.policy)},
       {"shard_size", options.sharding.shard_size},

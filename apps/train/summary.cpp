@@ -32,6 +32,20 @@ std::string quoted(const std::string& text) {
   return result + "\n";
 }
 
+/// What a run that goes on from this one's checkpoint cannot change stands behind what it can.
+std::string next_steps(const Summary& s, const Options& options) {
+  std::string text = "\n  what to try next\n";
+  if (!s.checkpoint.empty()) {
+    text += fmt::format("    --steps {:<12} train on from the checkpoint\n", 2 * options.steps);
+    text += "  and from the start (quickstart.sh --fresh, or another --checkpoint-dir)\n";
+  }
+  text += "    --optimizer adamw   the same run without an optimizer of matrices\n";
+  text += "    --strategy ddp      everything on every rank: the same losses, bit for bit\n";
+  text += "    --verify            check that, gradient by gradient and weight by weight\n";
+  text += "    --data FILE         your own text\n";
+  return text;
+}
+
 }  // namespace
 
 std::string to_text(const Summary& s, const Options& options) {
@@ -79,13 +93,7 @@ std::string to_text(const Summary& s, const Options& options) {
   text +=
       line("metrics", options.metrics.empty() ? "none (--metrics FILE.jsonl keeps a line per step)" : options.metrics);
   if (!s.sample.empty()) text += "\n  a sample, after \"..." + s.prompt + "\":\n\n" + quoted(s.sample);
-  text += "\n  what to try next\n";
-  text += fmt::format("    --steps {:<12} train on from the checkpoint\n", 2 * options.steps);
-  text += "    --optimizer adamw   the same run without an optimizer of matrices\n";
-  text += "    --strategy ddp      everything on every rank: the same losses, bit for bit\n";
-  text += "    --verify            check that, gradient by gradient and weight by weight\n";
-  text += "    --data FILE         your own text\n";
-  return text;
+  return text + next_steps(s, options);
 }
 
 nlohmann::json to_json(const Summary& s) {

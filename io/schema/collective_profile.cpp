@@ -1,7 +1,5 @@
 #include <string_view>
 
-#include <fmt/format.h>
-
 #include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/schema/collective_profile.hpp>
 #include <matrixfsdp/schema/files.hpp>
@@ -86,11 +84,7 @@ CollectiveProfile parse_collective_profile(const std::string& text, const std::s
     profile.corrections.push_back(read_correction(element, source, path));
   });
   fields.finish();
-  try {
-    validate(profile);
-  } catch (const InputError& error) {
-    throw IoError(fmt::format("'{}': {}", source, error.what()));
-  }
+  require_valid(profile, source);
   return profile;
 }
 

@@ -74,4 +74,14 @@ class Fields {
   std::set<std::string, std::less<>> seen_;
 };
 
+/// What has been read must be valid too: IoError with the source instead of validate's InputError.
+template <class T>
+void require_valid(const T& value, const std::string& source) {
+  try {
+    validate(value);
+  } catch (const InputError& error) {
+    throw IoError("'" + source + "': " + error.what());
+  }
+}
+
 }  // namespace matrixfsdp::io

@@ -1,7 +1,5 @@
 #include <string_view>
 
-#include <fmt/format.h>
-
 #include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/schema/files.hpp>
 #include <matrixfsdp/schema/machine_description.hpp>
@@ -77,11 +75,7 @@ Machine parse_machine(const std::string& text, const std::string& source) {
   machine.memory_bytes_per_second = fields.number("memory_bytes_per_second");
   read_slow_ranks(fields, machine);
   fields.finish();
-  try {
-    validate(machine);
-  } catch (const InputError& error) {
-    throw IoError(fmt::format("'{}': {}", source, error.what()));
-  }
+  require_valid(machine, source);
   return machine;
 }
 

@@ -37,11 +37,7 @@ OptimizerProfile read_profile(const Json& object, const std::string& source) {
     profile.measured.push_back(read_measured(element, source, path, profile.world_size));
   });
   fields.finish();
-  try {
-    validate(profile);
-  } catch (const InputError& error) {
-    throw IoError(fmt::format("'{}': {}", source, error.what()));
-  }
+  require_valid(profile, source);
   return profile;
 }
 

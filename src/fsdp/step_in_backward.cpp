@@ -84,10 +84,10 @@ void ShardedModel::Implementation::finish_unit_steps() {
     throw ContractError("step in backward: expected every unit to be reduced in every pass of the step first");
   }
   step_what_has_landed();
-  for (const std::size_t index : landed) {
-    throw ContractError(fmt::format("step of unit {}: it is unsharded ({} uses), expected it to be resharded",
-                                    units[index].name, units[index].uses));
-  }
+  if (landed.empty()) return;
+  const Unit& waiting = units[landed.front()];
+  throw ContractError(fmt::format("step of unit {}: it is unsharded ({} uses), expected it to be resharded",
+                                  waiting.name, waiting.uses));
 }
 
 std::vector<double> ShardedModel::Implementation::gradient_square_sums() const {

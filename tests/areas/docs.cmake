@@ -6,4 +6,6 @@ set_tests_properties(docs.every_public_name_is_documented PROPERTIES TIMEOUT 120
 add_test(NAME docs.guide_quotes_what_there_is
          COMMAND ${CMAKE_COMMAND} "-DROOT=${PROJECT_SOURCE_DIR}" "-DGUIDE=${PROJECT_SOURCE_DIR}/apps/GUIDE.md"
                  -P "${CMAKE_CURRENT_SOURCE_DIR}/docs/guide.cmake")
-set_tests_properties(docs.guide_quotes_what_there_is PROPERTIES TIMEOUT 60)
+add_test(NAME docs.links_lead_somewhere
+         COMMAND ${CMAKE_COMMAND} "-DROOT=${PROJECT_SOURCE_DIR}" -P "${CMAKE_CURRENT_SOURCE_DIR}/docs/links.cmake")
+set_tests_properties(docs.guide_quotes_what_there_is docs.links_lead_somewhere PROPERTIES TIMEOUT 60)

@@ -1,4 +1,4 @@
-# cmake -P: apps/GUIDE.md quotes messages, options and files that exist. ROOT: the source tree; GUIDE: the text.
+# cmake -P: apps/GUIDE.md quotes messages and options that exist. ROOT: the source tree; GUIDE: the text.
 cmake_minimum_required(VERSION 3.22)
 file(READ "${GUIDE}" guide)
 string(REPLACE ";" "<semicolon>" guide "${guide}") # which would split lists
@@ -44,7 +44,7 @@ foreach(file IN LISTS scripts)
   string(REGEX REPLACE "(--[a-z-]+)[)|]" "\"\\1\"" text "${text}")
   string(APPEND known "${text}")
 endforeach()
-set(others --preset --build --target --install --prefix --mpi) # of cmake and srun
+set(others --preset --build --target --install --prefix --mpi --signal) # of cmake, srun and sbatch
 string(REGEX MATCHALL "[ `(]--[a-z][a-z-]*" options "${guide}")
 list(LENGTH options named)
 list(TRANSFORM options REPLACE "^[ `(]" "")
@@ -75,23 +75,6 @@ foreach(command IN LISTS commands)
       list(APPEND bad "mfsdp-${folder} has no option ${option}")
     endif()
   endforeach()
-endforeach()
-
-# Links into the tree, and headings of its own.
-string(REPLACE "](" "<link>(" linked "${guide}") # brackets keep lists together
-string(REGEX MATCHALL "<link>[(][^)]+[)]" links "${linked}")
-foreach(link IN LISTS links)
-  string(REGEX REPLACE "^<link>.(.*).$" "\\1" link "${link}")
-  if(link MATCHES "^#(.*)")
-    string(REPLACE "-" " " heading "${CMAKE_MATCH_1}")
-    string(TOLOWER "${guide}" lower)
-    string(FIND "${lower}" "\n## ${heading}\n" position)
-    if(position EQUAL -1)
-      list(APPEND bad "no heading for the link ${link}")
-    endif()
-  elseif(NOT EXISTS "${ROOT}/apps/${link}")
-    list(APPEND bad "no file for the link ${link}")
-  endif()
 endforeach()
 
 if(messages LESS 40 OR named LESS 40 OR run LESS 10)

@@ -14,10 +14,10 @@
 namespace matrixfsdp {
 namespace {
 
+using testing::checkpoint_model;
 using testing::mentions;
 using testing::message_of;
 using testing::store_checkpoint;
-using testing::stored_model;
 using testing::stored_value;
 using testing::TemporaryFolder;
 
@@ -37,7 +37,7 @@ std::vector<float> through_index(const std::string& step, const std::string& dat
 // Other programs see one tree, wherever the folder is.
 TEST(IndexFile, LeadsToEveryDatasetAlsoWhenTheFolderMoves) {
   const TemporaryFolder folder;
-  store_checkpoint(folder / "a", stored_model(), 3);
+  store_checkpoint(folder / "a", checkpoint_model(), 3);
   std::filesystem::rename(folder / "a", folder / "b");
   const std::string step = folder / "b/step_00000012";
   const io::Manifest manifest = io::read_manifest(step);
@@ -56,7 +56,7 @@ TEST(IndexFile, LeadsToEveryDatasetAlsoWhenTheFolderMoves) {
 
 TEST(IndexFile, WrongLinksAreFound) {
   const TemporaryFolder folder;
-  const std::string step = store_checkpoint(folder / "a", stored_model(), 3);
+  const std::string step = store_checkpoint(folder / "a", checkpoint_model(), 3);
   io::Manifest manifest = io::read_manifest(step);
   io::verify_index_file(step, manifest);
   for (io::StoredSegment& segment : manifest.segments) {
@@ -72,8 +72,8 @@ TEST(IndexFile, WrongLinksAreFound) {
 
 TEST(IndexFile, EqualCheckpointsHaveEqualFiles) {
   const TemporaryFolder folder;
-  const std::string a = store_checkpoint(folder / "a", stored_model(), 2);
-  const std::string b = store_checkpoint(folder / "b", stored_model(), 2);
+  const std::string a = store_checkpoint(folder / "a", checkpoint_model(), 2);
+  const std::string b = store_checkpoint(folder / "b", checkpoint_model(), 2);
   for (const auto& entry : std::filesystem::directory_iterator(a)) {
     const std::string name = "/" + entry.path().filename().string();
     EXPECT_EQ(testing::read_bytes(a + name), testing::read_bytes(b + name)) << name;

@@ -15,13 +15,13 @@
 namespace matrixfsdp {
 namespace {
 
+using testing::checkpoint_model;
 using testing::FormulaSource;
 using testing::FullDisk;
 using testing::mentions;
 using testing::message_of;
 using testing::read_bytes;
 using testing::store_checkpoint;
-using testing::stored_model;
 using testing::stored_tensor;
 using testing::stored_value;
 using testing::TemporaryFolder;
@@ -34,7 +34,7 @@ std::size_t entries_of(const std::string& folder) {
 
 // Every element is where the plan says, and has its value; 40 ranks are more than are open at a time.
 TEST(CheckpointWriter, WritesWhatRanksWouldHave) {
-  const ModelSpec model = stored_model();
+  const ModelSpec model = checkpoint_model();
   for (const int ranks : {1, 2, 3, 40}) {
     const TemporaryFolder folder;
     const std::string step = store_checkpoint(folder / "new", model, ranks);
@@ -71,9 +71,9 @@ TEST(CheckpointWriter, WritesWhatRanksWouldHave) {
 TEST(CheckpointWriter, NothingIsOverwritten) {
   const TemporaryFolder folder;
   folder.write("new/mine", "x");
-  EXPECT_TRUE(mentions(message_of<InputError>([&] { store_checkpoint(folder / "new", stored_model(), 2); }),
+  EXPECT_TRUE(mentions(message_of<InputError>([&] { store_checkpoint(folder / "new", checkpoint_model(), 2); }),
                        {folder / "new", "'mine'", "overwritten"}));
-  EXPECT_TRUE(mentions(message_of<InputError>([&] { store_checkpoint(folder / "new/mine", stored_model(), 2); }),
+  EXPECT_TRUE(mentions(message_of<InputError>([&] { store_checkpoint(folder / "new/mine", checkpoint_model(), 2); }),
                        {folder / "new/mine", "not a folder"}));
   EXPECT_EQ(entries_of(folder / "new"), 1U);
 }
@@ -92,7 +92,7 @@ TEST(CheckpointWriter, WhatFailsLeavesNothing) {
   const TemporaryFolder folder;
   fs::create_directory(folder / "new");
   io::Manifest manifest;
-  manifest.model = stored_model();
+  manifest.model = checkpoint_model();
   FailingSource source(1);
   EXPECT_TRUE(mentions(message_of<IoError>([&] {
                          io::write_checkpoint(folder / "new", manifest, make_plan(manifest.model, 3), source);
@@ -102,16 +102,16 @@ TEST(CheckpointWriter, WhatFailsLeavesNothing) {
   for (const std::int64_t room : {0, 5000, 40000}) {
     const FullDisk disk(folder.path(), room);
     EXPECT_TRUE(
-        mentions(message_of<IoError>([&] { store_checkpoint(folder / "new", stored_model(), 3); }), {"No space left"}));
+        mentions(message_of<IoError>([&] { store_checkpoint(folder / "new", checkpoint_model(), 3); }), {"No space left"}));
     EXPECT_EQ(entries_of(folder / "new"), 0U);
   }
   for (const char* file : {"checkpoint.h5", "manifest.json"}) {
     const FullDisk disk(file, 100);
-    EXPECT_TRUE(mentions(message_of<IoError>([&] { store_checkpoint(folder / "new", stored_model(), 3); }),
+    EXPECT_TRUE(mentions(message_of<IoError>([&] { store_checkpoint(folder / "new", checkpoint_model(), 3); }),
                          {file, "No space left"}));
     EXPECT_EQ(entries_of(folder / "new"), 0U);
   }
-  store_checkpoint(folder / "new", stored_model(), 3);
+  store_checkpoint(folder / "new", checkpoint_model(), 3);
 }
 
 }  // namespace

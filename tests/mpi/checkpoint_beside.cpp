@@ -24,7 +24,6 @@ using testing::FullDisk;
 using testing::mentions;
 using testing::on_rank_zero;
 using testing::ReadOnlyFolder;
-using testing::SharedFolder;
 using testing::SlowDisk;
 using testing::training_state;
 using testing::world;
@@ -33,10 +32,8 @@ namespace fs = std::filesystem;
 
 using Names = std::set<std::string>;
 
-class Beside : public ::testing::Test {
+class Beside : public testing::CheckpointTest {
  protected:
-  Beside() : folder(world()), run(world(), make_plan(checkpoint_model(), world().size())) { run.fill(1); }
-
   [[nodiscard]] std::unique_ptr<io::CheckpointSaver> make_saver(std::chrono::milliseconds deadline = {}) {
     io::SaveOptions options;
     if (deadline.count() > 0) options.deadline = deadline;
@@ -59,21 +56,9 @@ class Beside : public ::testing::Test {
     }
   }
 
-  /// What is in the folder, after all ranks have come here; without the lock.
-  [[nodiscard]] Names entries() const {
-    world().barrier({"before entries are listed", "", ""});
-    Names names;
-    for (const auto& entry : fs::directory_iterator(folder / "run"))
-      names.insert(entry.path().filename().string());
-    world().barrier({"after entries are listed", "", ""});
-    names.erase(".lock");
-    return names;
-  }
+  [[nodiscard]] Names entries() const { return entries_of(folder / "run"); }
 
   [[nodiscard]] bool is_last() const { return world().rank() == world().size() - 1; }
-
-  SharedFolder folder;
-  CheckpointRun run;
 };
 
 // CASES 56: what is saved is what was there when the save started, whatever the disk had written before the step.

@@ -78,8 +78,8 @@ TEST(Checkpoint, AnyWorldSizeReadsAnyOther) {
   }
 }
 
-// Between the largest W here and each of 1, 2, 3, 4 and 8 (with the numbers of ranks that this test runs on, all pairs of
-// those), every planner policy is saved, and every one is loaded, with tails spread or packed (CASES 51).
+// Between the largest W here and each of 1, 2, 3, 4 and 8 (with the numbers of ranks that this test runs on, all pairs
+// of those), every planner policy is saved, and every one is loaded, with tails spread or packed (CASES 51).
 TEST(Checkpoint, EveryPlannerBetweenAllWorldSizes) {
   const int ranks = world().size();
   std::set<std::pair<int, int>> pairs;

@@ -12,42 +12,25 @@ namespace matrixfsdp {
 namespace {
 
 using testing::assemble;
-using testing::checkpoint_model;
-using testing::CheckpointRun;
 using testing::common_message_of;
 using testing::FullDisk;
 using testing::mentions;
 using testing::on_rank_zero;
 using testing::read_bytes;
-using testing::SharedFolder;
 using testing::training_state;
 using testing::world;
 
 namespace fs = std::filesystem;
 
-class Saving : public ::testing::Test {
+class Saving : public testing::CheckpointTest {
  protected:
-  Saving() : folder(world()), run(world(), make_plan(checkpoint_model(), world().size())) { run.fill(1); }
-
   std::string save(std::int64_t step, int keep_last = 0) {
     io::SaveOptions options;
     options.keep_last = keep_last;
     return io::save_checkpoint(folder.path(), run.model, *run.optimizer, training_state(step), options);
   }
 
-  /// After all ranks have come here.
-  [[nodiscard]] std::set<std::string> entries() const {
-    world().barrier({"before entries are listed", "", ""});
-    std::set<std::string> names;
-    for (const auto& entry : fs::directory_iterator(folder.path()))
-      names.insert(entry.path().filename().string());
-    names.erase(".lock");
-    world().barrier({"after entries are listed", "", ""});
-    return names;
-  }
-
-  SharedFolder folder;
-  CheckpointRun run;
+  [[nodiscard]] std::set<std::string> entries() const { return entries_of(folder.path()); }
 };
 
 using Names = std::set<std::string>;

@@ -28,17 +28,15 @@ constexpr double norm_tolerance = 1.2e-5;      // [1.4e-6]
 constexpr double weight_tolerance = 1e-5;      // [1.2e-6]
 
 TransformerShape gpt2_shape() {
-  TransformerShape shape;
-  shape.style = TransformerStyle::gpt2;
-  shape.layers = 2;
-  shape.hidden = 32;
-  shape.heads = 4;
-  shape.kv_heads = 4;
-  shape.ffn = 64;
-  shape.sequence_length = 16;
-  shape.vocabulary = 64;
-  shape.tied_head = true;
-  return shape;
+  return {.style = TransformerStyle::gpt2,
+          .layers = 2,
+          .hidden = 32,
+          .heads = 4,
+          .kv_heads = 4,
+          .ffn = 64,
+          .sequence_length = 16,
+          .vocabulary = 64,
+          .tied_head = true};
 }
 
 TransformerShape llama_shape() {

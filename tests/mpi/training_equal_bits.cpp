@@ -19,17 +19,15 @@ using testing::TrainingResult;
 using testing::world;
 
 TransformerShape shape_of(TransformerStyle style) {
-  TransformerShape shape;
-  shape.style = style;
-  shape.layers = 3;
-  shape.hidden = 36;
-  shape.heads = 6;
-  shape.kv_heads = style == TransformerStyle::gpt2 ? 6 : 3;
-  shape.ffn = 52;
-  shape.sequence_length = 9;
-  shape.vocabulary = 173;  // the embedding is cut into norm blocks
-  shape.tied_head = style == TransformerStyle::gpt2;
-  return shape;
+  return {.style = style,
+          .layers = 3,
+          .hidden = 36,
+          .heads = 6,
+          .kv_heads = style == TransformerStyle::gpt2 ? 6 : 3,
+          .ffn = 52,
+          .sequence_length = 9,
+          .vocabulary = 173,  // the embedding is cut into norm blocks
+          .tied_head = style == TransformerStyle::gpt2};
 }
 
 /// Everything on that could see an order: clipping, decay, a schedule, 12 micro-batches.

@@ -29,17 +29,15 @@ constexpr double norm_tolerance = 3e-2;    // [3.0e-3]
 constexpr double weight_tolerance = 3e-3;  // [3.2e-4]
 
 TransformerShape shape_of(TransformerStyle style) {
-  TransformerShape shape;
-  shape.style = style;
-  shape.layers = 2;
-  shape.hidden = 32;
-  shape.heads = 4;
-  shape.kv_heads = style == TransformerStyle::gpt2 ? 4 : 2;
-  shape.ffn = 64;
-  shape.sequence_length = 16;
-  shape.vocabulary = 64;
-  shape.tied_head = style == TransformerStyle::gpt2;
-  return shape;
+  return {.style = style,
+          .layers = 2,
+          .hidden = 32,
+          .heads = 4,
+          .kv_heads = style == TransformerStyle::gpt2 ? 4 : 2,
+          .ffn = 64,
+          .sequence_length = 16,
+          .vocabulary = 64,
+          .tied_head = style == TransformerStyle::gpt2};
 }
 
 Training training_for(TransformerStyle style, UnitPolicy policy) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,27 +17,17 @@
 #include <matrixfsdp/checkpoint/checkpoint.hpp>
 #include <matrixfsdp/comm/mpi.hpp>
 #include <matrixfsdp/core/error.hpp>
-#include <matrixfsdp/core/random.hpp>
 #include <matrixfsdp/optim/routing.hpp>
 #include <matrixfsdp/plan/planner.hpp>
 #include <matrixfsdp/schema/tensor_file.hpp>
 
 #include "support/mpi_world.hpp"
 #include "support/parts_of_world.hpp"
-#include "support/small_models.hpp"
+#include "support/stored_checkpoint.hpp"
 #include "support/temporary_folder.hpp"
 
 /// Sharded runs for tests of checkpoints.
 namespace matrixfsdp::testing {
-
-/// small_model with a parameter without elements, a scalar, and a tied name.
-inline ModelSpec checkpoint_model() {
-  ModelSpec model = small_model(2);
-  model.units[0].parameters.push_back(parameter("nothing", {0, 8}));
-  model.units[0].parameters.push_back(parameter("temperature", {}));
-  model.tied.push_back({"head", "table"});
-  return model;
-}
 
 /// A model with its optimizer on the ranks of a communicator. The values of weights and state are a function of name
 /// and element only, until step() changes them.
@@ -82,10 +73,8 @@ class CheckpointRun {
 
   static void fill(std::uint64_t seed, const ParameterView& view, const std::string& what,
                    const TensorView<float>& values) {
-    const CounterRandom random(seed, stream_of(view.spec->name + "/" + what));
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      values(i) = static_cast<float>(random.uniform(static_cast<std::uint64_t>(view.elements.begin) + i)) + 0.125F;
-    }
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values(i) = stored_value(seed, view.spec->name, what, view.elements.begin + static_cast<std::int64_t>(i));
   }
 };
 
@@ -116,6 +105,26 @@ class SharedFolder {
   Communicator& communicator_;
   std::optional<TemporaryFolder> folder_;
   std::string path_;
+};
+
+/// A filled run on all ranks, and a folder to save into.
+class CheckpointTest : public ::testing::Test {
+ protected:
+  CheckpointTest() : folder(world()), run(world(), make_plan(checkpoint_model(), world().size())) { run.fill(1); }
+
+  /// Names in a folder, after all ranks have come here; without the lock.
+  [[nodiscard]] static std::set<std::string> entries_of(const std::string& path) {
+    world().barrier({"before entries are listed", "", ""});
+    std::set<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(path))
+      names.insert(entry.path().filename().string());
+    world().barrier({"after entries are listed", "", ""});
+    names.erase(".lock");
+    return names;
+  }
+
+  SharedFolder folder;
+  CheckpointRun run;
 };
 
 /// Runs `body` on rank 0 of the communicator; the others wait.

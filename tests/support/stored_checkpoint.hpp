@@ -13,11 +13,11 @@
 
 #include "support/small_models.hpp"
 
-/// Checkpoints without a run: values are a function of seed, name and element, those of CheckpointRun::fill.
+/// Checkpoints without a run: values are a function of seed, name and element.
 namespace matrixfsdp::testing {
 
 /// small_model with a parameter without elements, a scalar, and a tied name.
-inline ModelSpec stored_model() {
+inline ModelSpec checkpoint_model() {
   ModelSpec model = small_model(2);
   model.units[0].parameters.push_back(parameter("nothing", {0, 8}));
   model.units[0].parameters.push_back(parameter("temperature", {}));

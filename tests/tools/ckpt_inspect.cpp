@@ -17,6 +17,7 @@
 namespace matrixfsdp {
 namespace {
 
+using testing::checkpoint_model;
 using testing::ckpt;
 using testing::ckpt_json;
 using testing::FormulaSource;
@@ -24,7 +25,6 @@ using testing::fresh_folder;
 using testing::golden_folder;
 using testing::read_file;
 using testing::store_checkpoint;
-using testing::stored_model;
 using testing::stored_value;
 using testing::write_file;
 
@@ -49,8 +49,8 @@ std::map<std::string, std::pair<std::string, fs::file_time_type>> state_of(const
 /// Two steps; the first is that of `latest`.
 std::string two_steps(const std::string& name) {
   const std::string folder = fresh_folder(name);
-  store_checkpoint(folder + "/a", stored_model(), 3, 7);
-  store_checkpoint(folder + "/b", stored_model(), 2, 12);
+  store_checkpoint(folder + "/a", checkpoint_model(), 3, 7);
+  store_checkpoint(folder + "/b", checkpoint_model(), 2, 12);
   fs::rename(folder + "/b/step_00000012", folder + "/a/step_00000012");
   return folder + "/a";
 }
@@ -66,7 +66,7 @@ TEST(CkptLs, says_steps_sizes_loss_ranks_and_whether_they_are_valid) {
   EXPECT_EQ(first["world_size"], 3);
   EXPECT_EQ(first["planner"], "balanced");
   EXPECT_EQ(first["valid"], true);
-  EXPECT_EQ(first["elements"], element_count(stored_model()));
+  EXPECT_EQ(first["elements"], element_count(checkpoint_model()));
   std::uintmax_t bytes = 0;
   for (const auto& entry : fs::directory_iterator(folder + "/step_00000007"))
     bytes += entry.path().filename() == "manifest.json" ? 0 : entry.file_size();
@@ -150,7 +150,7 @@ class BrokenSource : public FormulaSource {
 
 TEST(CkptVerify, tells_every_problem) {
   const std::string folder = fresh_folder("verify");
-  const std::string step = store_checkpoint(folder + "/a", stored_model(), 3);
+  const std::string step = store_checkpoint(folder + "/a", checkpoint_model(), 3);
   write_file(step + "/notes.txt", "mine");
   const auto good = ckpt_json({"verify", step}, 0);
   EXPECT_EQ(good["valid"], true);
@@ -173,7 +173,7 @@ TEST(CkptVerify, tells_every_problem) {
 TEST(CkptVerify, values_must_be_finite) {
   const std::string folder = fresh_folder("finite");
   io::Manifest manifest;
-  manifest.model = stored_model();
+  manifest.model = checkpoint_model();
   BrokenSource source(1);
   const std::string step = io::write_checkpoint(folder + "/a", manifest, make_plan(manifest.model, 2), source);
   const auto verdict = ckpt_json({"verify", step}, 1);
@@ -215,7 +215,7 @@ std::string store_changed(const std::string& folder, ChangedSource source, const
 
 TEST(CkptDiff, exact_within_tolerances_and_all_state) {
   const std::string folder = fresh_folder("diff");
-  const ModelSpec model = stored_model();
+  const ModelSpec model = checkpoint_model();
   const std::string a = store_checkpoint(folder + "/a", model, 3);
   EXPECT_EQ(ckpt_json({"diff", "--all", a, store_checkpoint(folder + "/b", model, 1)}, 0)["same"], true)
       << "W is not part of it";

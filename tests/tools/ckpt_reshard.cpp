@@ -12,12 +12,12 @@
 namespace matrixfsdp {
 namespace {
 
+using testing::checkpoint_model;
 using testing::ckpt;
 using testing::ckpt_json;
 using testing::fresh_folder;
 using testing::read_file;
 using testing::store_checkpoint;
-using testing::stored_model;
 
 namespace fs = std::filesystem;
 
@@ -35,7 +35,7 @@ void expect_equal_files(const std::string& a, const std::string& b) {
 // From W to W' and back: what that many ranks would have saved, to the last byte.
 TEST(CkptReshard, any_ranks_to_any) {
   const std::string folder = fresh_folder("reshard");
-  const ModelSpec model = stored_model();
+  const ModelSpec model = checkpoint_model();
   for (const int ranks : {1, 2, 3, 4, 8, 40})
     store_checkpoint(fmt::format("{}/w{}", folder, ranks), model, ranks);
   for (const int from : {1, 3, 8, 40}) {
@@ -53,7 +53,7 @@ TEST(CkptReshard, any_ranks_to_any) {
 
 TEST(CkptReshard, every_planner_and_the_same_values) {
   const std::string folder = fresh_folder("planners");
-  const std::string source = store_checkpoint(folder + "/a", stored_model(), 3);
+  const std::string source = store_checkpoint(folder + "/a", checkpoint_model(), 3);
   for (const std::string policy : {"role", "scope", "cost", "balanced"}) {
     const std::string target = folder + "/" + policy;
     EXPECT_EQ(ckpt_json({"reshard", source, target, "--ranks", "5", "--planner", policy}, 0)["planner"], policy);
@@ -64,8 +64,8 @@ TEST(CkptReshard, every_planner_and_the_same_values) {
 
 TEST(CkptReshard, nothing_is_overwritten_and_damage_is_not_passed_on) {
   const std::string folder = fresh_folder("refused");
-  const std::string source = store_checkpoint(folder + "/a", stored_model(), 2);
-  store_checkpoint(folder + "/b", stored_model(), 2);
+  const std::string source = store_checkpoint(folder + "/a", checkpoint_model(), 2);
+  store_checkpoint(folder + "/b", checkpoint_model(), 2);
   const auto there = ckpt({"reshard", source, folder + "/b", "--ranks", "4"});
   EXPECT_EQ(there.exit_code, 2);
   EXPECT_NE(there.err.find("overwritten"), std::string::npos) << there.err;

@@ -20,25 +20,23 @@
 namespace matrixfsdp {
 namespace {
 
+using testing::checkpoint_model;
 using testing::ckpt;
 using testing::ckpt_json;
 using testing::fresh_folder;
 using testing::store_checkpoint;
-using testing::stored_model;
 using testing::stored_value;
 
 TransformerShape small(TransformerStyle style, bool tied) {
-  TransformerShape shape;
-  shape.style = style;
-  shape.layers = 2;
-  shape.hidden = 8;
-  shape.heads = 4;
-  shape.kv_heads = style == TransformerStyle::gpt2 ? 4 : 2;
-  shape.ffn = 20;
-  shape.sequence_length = 6;
-  shape.vocabulary = 11;
-  shape.tied_head = tied;
-  return shape;
+  return {.style = style,
+          .layers = 2,
+          .hidden = 8,
+          .heads = 4,
+          .kv_heads = style == TransformerStyle::gpt2 ? 4 : 2,
+          .ffn = 20,
+          .sequence_length = 6,
+          .vocabulary = 11,
+          .tied_head = tied};
 }
 
 using Tensors = std::map<std::string, std::pair<Shape, std::vector<float>>>;
@@ -162,7 +160,7 @@ TEST(CkptSafetensors, llama_has_the_names_and_layouts_of_hugging_face) {
 
 TEST(CkptSafetensors, any_model_goes_there_and_back_under_its_own_names) {
   const std::string folder = fresh_folder("own");
-  const std::string source = store_checkpoint(folder + "/a", stored_model(), 3);
+  const std::string source = store_checkpoint(folder + "/a", checkpoint_model(), 3);
   ASSERT_EQ(ckpt({"export", source, "--safetensors", folder + "/file"}).exit_code, 0);
   EXPECT_TRUE(read_f32(folder + "/file").contains("block.1.frozen"));
   ASSERT_EQ(ckpt({"import", folder + "/b", "--safetensors", folder + "/file", "--seed", "5"}).exit_code, 0);
@@ -176,7 +174,7 @@ TEST(CkptSafetensors, any_model_goes_there_and_back_under_its_own_names) {
 // State of zeros, for the run that starts from it.
 TEST(CkptSafetensors, import_makes_the_state_that_the_optimizer_expects) {
   const std::string folder = fresh_folder("state");
-  const std::string source = store_checkpoint(folder + "/a", stored_model(), 1);
+  const std::string source = store_checkpoint(folder + "/a", checkpoint_model(), 1);
   ASSERT_EQ(ckpt({"export", source, "--safetensors", folder + "/file"}).exit_code, 0);
   for (const std::string optimizer : {"muon", "adamw", "none"}) {
     ASSERT_EQ(ckpt({"import", folder + "/" + optimizer, "--safetensors", folder + "/file", "--optimizer", optimizer})
@@ -202,7 +200,7 @@ TEST(CkptSafetensors, import_makes_the_state_that_the_optimizer_expects) {
 
 TEST(CkptSafetensors, bfloat16_and_half_precision) {
   const std::string folder = fresh_folder("narrow");
-  const std::string source = store_checkpoint(folder + "/a", stored_model(), 2);
+  const std::string source = store_checkpoint(folder + "/a", checkpoint_model(), 2);
   ASSERT_EQ(ckpt({"export", source, "--safetensors", folder + "/file", "--dtype", "bfloat16"}).exit_code, 0);
   const io::SafetensorsReader reader(folder + "/file");
   for (const io::SafetensorsEntry& entry : reader.header().tensors) {

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "support/bad_input.hpp"
 #include "support/html.hpp"
 #include "support/program.hpp"
 
@@ -198,6 +199,38 @@ TEST(FollowingReport, long_runs_keep_their_peaks_and_small_pages) {
   EXPECT_EQ(count_of(page, " 10.0L"), 1) << "one peak, at the top";
 }
 
+// Of each place of a long run the smallest and the largest are drawn, and its gap: it does not hide them.
+TEST(FollowingReport, gaps_of_long_runs_hide_no_point) {
+  std::string lines;
+  constexpr int steps = 3000;
+  for (int i = 1; i <= steps; ++i)
+    lines += json{{"step", i}, {"loss", i % 5 == 0 ? json() : json(i == 1234 ? 50 : 3)}}.dump() + "\n";
+  const std::string page = page_of("long-gaps", {lines});
+  EXPECT_GT(count_of(page, " 222.0M"), 300) << "from gap to gap";
+  EXPECT_EQ(count_of(page, " 10.0L") + count_of(page, " 10.0M"), 1) << "one peak, at the top";
+}
+
+// Its first part has ended: what was counted then says nothing of the steps since.
+TEST(FollowingReport, memory_is_that_of_the_last_part) {
+  const std::string memory =
+      "{\"step\":2,\"memory\":{\"owned_bytes\":[7],\"window_bytes\":[7],\"resident_bytes\":[7]}}\n";
+  const std::string page = page_of("parts", {header(0, 2) + step(1, 4) + memory + header(1, 2) + step(2, 3)});
+  EXPECT_TRUE(has(page, "predicted by the plan"));
+  EXPECT_FALSE(has(page, "counted at the end"));
+}
+
+TEST(FollowingReport, a_planner_without_a_name_and_a_long_label_are_shown) {
+  std::string odd = header(0, 2);
+  odd.replace(odd.find("\"balanced\""), 10, std::string("7"));
+  const std::string folder = fresh_folder("report-odd");
+  const std::string run = folder + "/läufe-mit-vielen-üüüüüüüüüü";
+  write_file(run, odd + step(1, 4));
+  ASSERT_EQ(report({run, "-o", folder + "/page.html"}).exit_code, 0);
+  const std::string page = read_file(folder + "/page.html");
+  EXPECT_TRUE(has(page, "planner 7"));
+  EXPECT_TRUE(has(page, ">...üüüüüüüü<")) << "no letter is cut in two";
+}
+
 TEST(FollowingReport, health_is_shown_where_it_was_measured) {
   const auto matrix = [](const std::string& name, double scale) {
     const auto figures = [scale](double norm) {
@@ -225,53 +258,38 @@ TEST(FollowingReport, health_is_shown_where_it_was_measured) {
   EXPECT_TRUE(has(page, "d=\"M58.0 169.0L526.0 116.0\" class=\"line line-0 dashed\""));
 }
 
-struct BadRun {
-  std::string text;
-  std::vector<std::string> said;
-};
-
 TEST(FollowingReport, bad_input_is_one_line_with_file_and_line_and_no_page) {
   const std::string folder = fresh_folder("report-bad");
   const std::string page = folder + "/page.html";
-  for (const BadRun& bad :
-       std::vector<BadRun>{{"", {"run.jsonl': 0 lines without a step"}},
-                           {"{\"step\":1}\n", {"1 lines without a step"}},
-                           {"{\"a\":1}\nnot JSON\n", {"run.jsonl', line 2", "'not JSON'", "no JSON object"}},
-                           {step(1, 4) + "[1]\n", {"line 2", "no JSON object"}},
-                           {step(1, 4) + "{\"step\":2,\"lo\n" + step(3, 4), {"line 2", "no JSON object"}},
-                           {"{\"step\":1,\"loss\":\"low\"}\n", {"line 1", "'loss' is \"low\"", "a number"}},
-                           {"{\"loss\":1}\n", {"line 1", "'step'", "integer"}},
-                           {"{\"step\":1,\"loss\":1,\"bytes\":[]}\n", {"line 1", "'bytes' is []", "object"}},
-                           {"{\"step\":1,\"run\":7}\n", {"line 1", "'run' is 7", "object"}},
-                           {"{\"step\":1,\"health\":7}\n", {"line 1", "'health'", "array"}}}) {
-    write_file(folder + "/run.jsonl", bad.text);
+  for (const auto& [text, said] : std::vector<std::pair<std::string, std::vector<std::string>>>{
+           {"", {"run.jsonl': 0 lines without a step"}},
+           {"{\"step\":1}\n", {"1 lines without a step"}},
+           {"{\"a\":1}\nnot JSON\n", {"run.jsonl', line 2", "'not JSON'", "no JSON object"}},
+           {step(1, 4) + "[1]\n", {"line 2", "no JSON object"}},
+           {step(1, 4) + "{\"step\":2,\"lo\n" + step(3, 4), {"line 2", "no JSON object"}},
+           {"{\"step\":1,\"loss\":\"low\"}\n", {"line 1", "'loss' is \"low\"", "a number"}},
+           {"{\"loss\":1}\n", {"line 1", "'step'", "integer"}},
+           {"{\"step\":1,\"loss\":1,\"bytes\":[]}\n", {"line 1", "'bytes' is []", "object"}},
+           {"{\"step\":1,\"run\":7}\n", {"line 1", "'run' is 7", "object"}},
+           {"{\"step\":1,\"health\":7}\n", {"line 1", "'health'", "array"}}}) {
+    write_file(folder + "/run.jsonl", text);
     const auto result = report({folder + "/run.jsonl", "-o", page});
-    EXPECT_EQ(result.exit_code, 2) << bad.text;
-    ASSERT_EQ(lines_of(result.err).size(), 1U) << result.err;
-    for (const std::string& word : bad.said)
-      EXPECT_NE(result.err.find(word), std::string::npos) << word << " in: " << result.err;
+    testing::expect_refused(result, said);
     EXPECT_FALSE(std::filesystem::exists(page));
   }
   write_file(folder + "/run.jsonl", step(1, 4));
   const std::string run = folder + "/run.jsonl";
-  struct BadCall {
-    std::vector<std::string> arguments;
-    std::vector<std::string> said;
-  };
-  for (const BadCall& bad :
-       std::vector<BadCall>{{{"-o", page}, {"RUN ''"}},
-                            {{run}, {"-o ''", "FILE.html"}},
-                            {{run, "-o", run}, {"-o", "is one of the runs"}},
-                            {{run, "-o", folder + "/../report-bad/run.jsonl"}, {"one of the runs"}},
-                            {{folder + "/nowhere", "-o", page}, {"nowhere': cannot be read"}},
-                            {{folder, "-o", page}, {"cannot be read"}},
-                            {{run, "-o", folder + "/none/page.html"}, {"none/page.html"}},
-                            {{run, "--page", page}, {"--page"}}}) {
-    const auto result = report(bad.arguments);
-    EXPECT_EQ(result.exit_code, 2);
-    ASSERT_EQ(lines_of(result.err).size(), 1U) << result.err;
-    for (const std::string& word : bad.said)
-      EXPECT_NE(result.err.find(word), std::string::npos) << word << " in: " << result.err;
+  for (const auto& [arguments, said] : std::vector<std::pair<std::vector<std::string>, std::vector<std::string>>>{
+           {{"-o", page}, {"RUN ''"}},
+           {{run}, {"-o ''", "FILE.html"}},
+           {{run, "-o", run}, {"-o", "is one of the runs"}},
+           {{run, "-o", folder + "/../report-bad/run.jsonl"}, {"one of the runs"}},
+           {{folder + "/nowhere", "-o", page}, {"nowhere': cannot be read"}},
+           {{folder, "-o", page}, {"cannot be read"}},
+           {{run, "-o", folder + "/none/page.html"}, {"none/page.html"}},
+           {{run, "--page", page}, {"--page"}}}) {
+    const auto result = report(arguments);
+    testing::expect_refused(result, said);
   }
   EXPECT_EQ(read_file(run), step(1, 4)) << "a run is never replaced";
 }

@@ -4,64 +4,31 @@
 
 #include <gtest/gtest.h>
 
-#include "support/program.hpp"
+#include "support/small_run.hpp"
 
 /// The programs as a user runs them, with NCCL and CUDA's runtime replaced by the host double.
 namespace matrixfsdp {
 namespace {
 
-using testing::fresh_folder;
 using testing::lines_of;
 using testing::ProgramResult;
-using testing::read_json_lines;
 using testing::run_program;
-using testing::sample_text;
-using testing::write_file;
+using testing::text_folder;
 using Environment = std::map<std::string, std::string>;
 
 const Environment seeded{{"MATRIXFSDP_NCCL_DOUBLE_SEED", "11"}};
 const Environment one_device{{"MATRIXFSDP_NCCL_DOUBLE_SEED", "11"}, {"MATRIXFSDP_NCCL_DOUBLE_ONE_DEVICE", "1"}};
 
-std::string text_folder(const std::string& name) {
-  std::string folder = fresh_folder(name);
-  write_file(folder + "/text.txt", sample_text(60000));
-  return folder;
-}
-
 ProgramResult train(const std::string& folder, const Environment& environment, const std::vector<std::string>& more) {
-  std::vector<std::string> command = {MATRIXFSDP_MPIEXEC,
-                                      "-n",
-                                      "2",
-                                      MATRIXFSDP_TRAIN_NCCL_DOUBLE,
-                                      "--data",
-                                      folder + "/text.txt",
-                                      "--layers",
-                                      "2",
-                                      "--hidden",
-                                      "48",
-                                      "--heads",
-                                      "4",
-                                      "--seq-len",
-                                      "32",
-                                      "--batch-size",
-                                      "8",
-                                      "--steps",
-                                      "5",
-                                      "--sample-tokens",
-                                      "0",
-                                      "--grad-clip",
-                                      "0.5"};
-  command.insert(command.end(), more.begin(), more.end());
-  return run_program(command, environment, 300);
+  const testing::Arguments run{"--hidden", "48",      "--heads", "4",           "--batch-size",
+                               "8",        "--steps", "5",       "--grad-clip", "0.5"};
+  const testing::Arguments command{MATRIXFSDP_MPIEXEC, "-n", "2", MATRIXFSDP_TRAIN_NCCL_DOUBLE};
+  return run_program(testing::joined(command, testing::small_run(folder, testing::joined(run, more))), environment,
+                     300);
 }
 
-/// Every step's loss_bits and bytes.
-std::vector<std::string> steps_of(const std::string& metrics) {
-  std::vector<std::string> steps;
-  for (const auto& line : read_json_lines(metrics)) {
-    if (line.contains("loss_bits")) steps.push_back(line["loss_bits"].get<std::string>() + " " + line["bytes"].dump());
-  }
-  return steps;
+std::string bits_and_bytes(const nlohmann::json& step) {
+  return step["loss_bits"].get<std::string>() + " " + step["bytes"].dump();
 }
 
 bool has(const std::string& text, const std::string& part) {
@@ -88,7 +55,9 @@ TEST(NcclPrograms, a_run_over_nccl_has_the_losses_of_mpi) {
       const std::string said = backend == "mpi" ? "segments stay with MPI: --backend mpi" : "segments by NCCL 2.";
       EXPECT_TRUE(has(result.err, said)) << result.err;
       EXPECT_EQ(nlohmann::json::parse(result.out)["backend"].get<std::string>().rfind(said, 0), 0U) << result.out;
-      steps.push_back(steps_of(metrics));
+      steps.emplace_back();
+      for (const auto& step : testing::steps_of(metrics))
+        steps.back().push_back(bits_and_bytes(step));
       ASSERT_EQ(steps.back().size(), 5U);
       EXPECT_EQ(steps.back(), steps.front()) << backend << ", variant " << i;
     }

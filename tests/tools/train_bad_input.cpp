@@ -1,32 +1,20 @@
-#include <ostream>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "support/program.hpp"
+#include "support/bad_input.hpp"
 #include "support/token_shards.hpp"
 
 namespace matrixfsdp {
 namespace {
 
+using testing::BadInput;
 using testing::fresh_folder;
-using testing::lines_of;
 using testing::run_train;
 using testing::sample_text;
 using testing::token_shard;
 using testing::write_file;
-
-struct BadInput {
-  std::string name;
-  std::vector<std::string> arguments;  ///< FOLDER stands for the test's folder
-  std::vector<std::string> said;       ///< what the line must name
-};
-
-/// Names the case in test lists, which show the bytes of the struct otherwise.
-void PrintTo(const BadInput& bad, std::ostream* out) {
-  *out << bad.name;
-}
 
 const std::vector<BadInput>& bad_inputs() {
   static const std::vector<BadInput> all = {
@@ -156,22 +144,10 @@ class BadInputTest : public ::testing::TestWithParam<BadInput> {};
 TEST_P(BadInputTest, is_one_clear_line_and_exit_code_2) {
   const BadInput& bad = GetParam();
   const std::string folder = prepared_folder(bad.name);
-  std::vector<std::string> arguments;
-  for (std::string word : bad.arguments) {
-    if (const auto at = word.find("FOLDER"); at != std::string::npos) word.replace(at, 6, folder);
-    arguments.push_back(word);
-  }
-  const auto result = run_train(2, arguments, {}, 60);
-  EXPECT_EQ(result.exit_code, 2) << result.out << result.err;
-  EXPECT_EQ(result.out, "");
-  const auto lines = lines_of(result.err);
-  ASSERT_EQ(lines.size(), 1U) << result.err;
-  for (const std::string& word : bad.said)
-    EXPECT_NE(lines[0].find(word), std::string::npos) << word << " in: " << lines[0];
+  testing::expect_refused(run_train(2, arguments_of(bad, folder), {}, 60), bad.said);
 }
 
-INSTANTIATE_TEST_SUITE_P(train, BadInputTest, ::testing::ValuesIn(bad_inputs()),
-                         [](const auto& bad) { return bad.param.name; });
+INSTANTIATE_TEST_SUITE_P(train, BadInputTest, ::testing::ValuesIn(bad_inputs()), testing::name_of_case);
 
 }  // namespace
 }  // namespace matrixfsdp

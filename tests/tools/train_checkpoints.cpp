@@ -9,54 +9,42 @@
 
 #include <matrixfsdp/schema/checkpoint_reader.hpp>
 
-#include "support/program.hpp"
+#include "support/small_run.hpp"
 
 // Checkpoints of the trainer, as a user meets them.
 namespace matrixfsdp {
 namespace {
 
-using testing::fresh_folder;
 using testing::ProgramResult;
 using testing::read_file;
 using testing::read_json_lines;
 using testing::run_program;
 using testing::run_train;
-using testing::sample_text;
 using testing::write_file;
 
 class TrainCheckpoints : public ::testing::Test {
  protected:
   TrainCheckpoints()
-      : folder(fresh_folder(std::string("checkpoints-") +
-                            ::testing::UnitTest::GetInstance()->current_test_info()->name())) {
-    write_file(folder + "/text.txt", sample_text(60000));
-  }
+      : folder(testing::text_folder(std::string("checkpoints-") +
+                                    ::testing::UnitTest::GetInstance()->current_test_info()->name())) {}
 
   [[nodiscard]] std::vector<std::string> arguments(const std::string& name, const std::string& steps,
                                                    const std::vector<std::string>& more = {}) const {
-    std::vector<std::string> all = {"--data",           folder + "/text.txt",
-                                    "--layers",         "2",
-                                    "--hidden",         "32",
-                                    "--heads",          "2",
-                                    "--seq-len",        "32",
-                                    "--lr-schedule",    "constant",
-                                    "--batch-size",     "24",
-                                    "--sample-tokens",  "0",
-                                    "--eval-batches",   "1",
-                                    "--steps",          steps,
-                                    "--checkpoint-dir", folder + "/" + name,
-                                    "--resume",         "auto",
-                                    "--metrics",        folder + "/" + name + ".jsonl"};
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
+    const testing::Arguments run{"--lr-schedule",    "constant",
+                                 "--batch-size",     "24",
+                                 "--eval-batches",   "1",
+                                 "--steps",          steps,
+                                 "--checkpoint-dir", folder + "/" + name,
+                                 "--resume",         "auto",
+                                 "--metrics",        folder + "/" + name + ".jsonl"};
+    return testing::small_run(folder, testing::joined(run, more));
   }
 
   /// Steps and bits of their losses, in the order in which they were taken.
   [[nodiscard]] std::vector<std::pair<int, std::string>> losses(const std::string& name) const {
     std::vector<std::pair<int, std::string>> all;
-    for (const auto& line : read_json_lines(folder + "/" + name + ".jsonl")) {
-      if (line.contains("loss_bits")) all.emplace_back(line["step"].get<int>(), line["loss_bits"].get<std::string>());
-    }
+    for (const auto& step : testing::steps_of(folder + "/" + name + ".jsonl"))
+      all.emplace_back(step["step"].get<int>(), step["loss_bits"].get<std::string>());
     return all;
   }
 

@@ -6,88 +6,48 @@
 
 #include <matrixfsdp/linalg/bfloat16.hpp>
 
-#include "support/program.hpp"
+#include "support/small_run.hpp"
 
 // --compute-dtype and --ns-dtype in whole runs, on a processor with bfloat16; what is said on one without.
 namespace matrixfsdp {
 namespace {
 
-using testing::fresh_folder;
+using testing::Arguments;
+using testing::constant_run;
+using testing::five_losses;
+using testing::joined;
 using testing::lines_of;
-using testing::read_json_lines;
 using testing::run_program;
 using testing::run_train;
-using testing::sample_text;
-using testing::write_file;
-
-using Arguments = std::vector<std::string>;
-
-Arguments operator+(Arguments a, const Arguments& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
+using testing::steps_of_run;
+using testing::text_folder;
 
 const Arguments both{"--compute-dtype", "bfloat16", "--ns-dtype", "bfloat16"};
-
-std::string text_folder(const std::string& name) {
-  std::string folder = fresh_folder(name);
-  write_file(folder + "/text.txt", sample_text(60000));
-  return folder;
-}
-
-Arguments small_run(const std::string& folder) {
-  return {"--data",          folder + "/text.txt",
-          "--layers",        "2",
-          "--hidden",        "32",
-          "--heads",         "2",
-          "--seq-len",       "32",
-          "--sample-tokens", "0",
-          "--lr-schedule",   "constant",
-          "--metrics",       folder + "/metrics.jsonl"};
-}
 
 /// True where there is no bfloat16 here, and the program has said so: one line, exit code 2.
 bool is_refused(const std::string& folder) {
   const std::string obstacle = linalg::bfloat16_obstacle();
   if (obstacle.empty()) return false;
   for (const char* option : {"--compute-dtype", "--ns-dtype"}) {
-    const auto result = run_train(1, small_run(folder) + Arguments{option, "bfloat16"});
+    const auto result = run_train(1, constant_run(folder, {option, "bfloat16"}));
     EXPECT_EQ(result.exit_code, 2);
     EXPECT_NE(result.err.find(std::string(option) + " bfloat16: " + obstacle), std::string::npos) << result.err;
   }
   return true;
 }
 
-std::vector<nlohmann::json> steps_of(const std::string& folder, int ranks, const Arguments& arguments) {
-  const auto result = run_train(ranks, small_run(folder) + arguments);
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  std::vector<nlohmann::json> steps;
-  for (const auto& line : read_json_lines(folder + "/metrics.jsonl")) {
-    if (line.contains("loss_bits")) steps.push_back(line);
-  }
-  return steps;
-}
-
-std::vector<std::string> losses(const std::string& folder, int ranks, const Arguments& arguments) {
-  std::vector<std::string> bits;
-  for (const auto& step : steps_of(folder, ranks, arguments + Arguments{"--batch-size", "12", "--steps", "5"}))
-    bits.push_back(step["loss_bits"]);
-  EXPECT_EQ(bits.size(), 5U);
-  return bits;
-}
-
 TEST(Compute, the_same_bits_at_any_world_size_and_strategy) {
   const std::string folder = text_folder("compute-bits");
   if (is_refused(folder)) return;
-  const auto expected = losses(folder, 1, both + Arguments{"--strategy", "ddp"});
+  const auto expected = five_losses(folder, 1, joined(both, {"--strategy", "ddp"}));
   for (const int ranks : {1, 2, 3})
-    EXPECT_EQ(losses(folder, ranks, both), expected) << ranks;
-  EXPECT_EQ(losses(folder, 2, both + Arguments{"--strategy", "fsdp2-gather"}), expected);
-  EXPECT_EQ(losses(folder, 2, both + Arguments{"--recompute"}), expected);
+    EXPECT_EQ(five_losses(folder, ranks, both), expected) << ranks;
+  EXPECT_EQ(five_losses(folder, 2, joined(both, {"--strategy", "fsdp2-gather"})), expected);
+  EXPECT_EQ(five_losses(folder, 2, joined(both, {"--recompute"})), expected);
   // Each of the two changes the bits, or the comparisons above could not fail.
-  const auto plain = losses(folder, 2, {});
-  const auto compute = losses(folder, 2, {"--compute-dtype", "bfloat16"});
-  const auto steps = losses(folder, 2, {"--ns-dtype", "bfloat16"});
+  const auto plain = five_losses(folder, 2, {});
+  const auto compute = five_losses(folder, 2, {"--compute-dtype", "bfloat16"});
+  const auto steps = five_losses(folder, 2, {"--ns-dtype", "bfloat16"});
   EXPECT_NE(compute, plain);
   EXPECT_NE(steps, plain);
   EXPECT_NE(compute, expected);
@@ -99,9 +59,9 @@ TEST(Compute, losses_stay_within_a_percent_of_float32) {
   const std::string folder = text_folder("compute-losses");
   if (is_refused(folder)) return;
   const Arguments run{"--batch-size", "8", "--steps", "60", "--adamw-lr", "0.001"};
-  const auto plain = steps_of(folder, 1, run);
+  const auto plain = steps_of_run(folder, 1, constant_run(folder, run));
   for (const Arguments& rounded : {Arguments{"--compute-dtype", "bfloat16"}, both}) {
-    const auto found = steps_of(folder, 1, run + rounded);
+    const auto found = steps_of_run(folder, 1, constant_run(folder, joined(run, rounded)));
     ASSERT_EQ(found.size(), plain.size());
     for (std::size_t i = 0; i < plain.size(); ++i) {
       const double loss = plain[i]["loss"];
@@ -115,7 +75,7 @@ TEST(Compute, verify_compares_with_a_replica_that_computes_alike) {
   const std::string folder = text_folder("compute-verify");
   if (is_refused(folder)) return;
   const auto result =
-      run_train(2, small_run(folder) + both + Arguments{"--batch-size", "4", "--steps", "3", "--verify"});
+      run_train(2, constant_run(folder, joined(both, {"--batch-size", "4", "--steps", "3", "--verify"})));
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_NE(result.out.find("every gradient and weight"), std::string::npos) << result.out;
 }
@@ -125,7 +85,7 @@ TEST(Compute, a_processor_without_bfloat16_is_told_in_one_line) {
   const std::string folder = text_folder("compute-refused");
   if (is_refused(folder)) return;
   for (const char* option : {"--compute-dtype", "--ns-dtype"}) {
-    const auto result = run_train(2, small_run(folder) + Arguments{option, "bfloat16"},
+    const auto result = run_train(2, constant_run(folder, {option, "bfloat16"}),
                                   {{"ONEDNN_MAX_CPU_ISA", "AVX2"}, {"DNNL_MAX_CPU_ISA", "AVX2"}});
     EXPECT_EQ(result.exit_code, 2);
     EXPECT_EQ(lines_of(result.err).size(), 1U) << result.err;
@@ -145,7 +105,7 @@ TEST(Compute, what_cannot_be_is_refused) {
         Case{{"--ns-dtype", "bfloat16", "--strategy", "fsdp2"}, {"--ns-dtype", "fsdp2"}},
         Case{{"--compute-dtype", "float16"}, {"--compute-dtype", "float16", "bfloat16"}},
         Case{{"--ns-dtype", "half"}, {"--ns-dtype", "half", "bfloat16"}}}) {
-    const auto result = run_train(1, small_run(folder) + bad.arguments);
+    const auto result = run_train(1, constant_run(folder, bad.arguments));
     EXPECT_EQ(result.exit_code, 2);
     for (const std::string& part : bad.said)
       EXPECT_NE(result.err.find(part), std::string::npos) << result.err;
@@ -157,7 +117,7 @@ TEST(Compute, the_benchmarks_have_rows_of_bfloat16) {
   if (is_refused(folder)) return;
   const auto rows_of = [](Arguments arguments) {
     arguments.insert(arguments.begin(), MATRIXFSDP_BENCH);
-    const auto result = run_program(arguments + Arguments{"--rounds", "1", "--json"});
+    const auto result = run_program(joined(arguments, {"--rounds", "1", "--json"}));
     EXPECT_EQ(result.exit_code, 0) << result.err;
     return nlohmann::json::parse(result.out).at("rows");
   };

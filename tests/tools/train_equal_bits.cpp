@@ -3,15 +3,15 @@
 
 #include <gtest/gtest.h>
 
-#include "support/program.hpp"
+#include "support/small_run.hpp"
 
 namespace matrixfsdp {
 namespace {
 
 using testing::fresh_folder;
-using testing::read_json_lines;
 using testing::run_train;
 using testing::sample_text;
+using testing::text_folder;
 using testing::write_file;
 
 /// Steps of each run: a few by default, 200 with MATRIXFSDP_LONG_STEPS=200.
@@ -22,23 +22,16 @@ std::string step_count() {
 
 /// loss_bits of every step.
 std::vector<std::string> losses(const std::string& folder, const std::string& name, int ranks,
-                                std::vector<std::string> arguments) {
+                                const testing::Arguments& arguments) {
   const std::string metrics = folder + "/" + name + ".jsonl";
-  for (const std::string& word :
-       {std::string("--data"),          folder + "/text.txt", std::string("--layers"),     std::string("2"),
-        std::string("--hidden"),        std::string("48"),    std::string("--heads"),      std::string("4"),
-        std::string("--seq-len"),       std::string("32"),    std::string("--batch-size"), std::string("24"),
-        std::string("--steps"),         step_count(),         std::string("--grad-clip"),  std::string("0.5"),
-        std::string("--sample-tokens"), std::string("0"),     std::string("--metrics"),    metrics}) {
-    arguments.push_back(word);
-  }
-  const auto result = run_train(ranks, arguments, {}, 900);
+  const testing::Arguments run{"--hidden", "48",         "--heads",     "4",   "--batch-size", "24",
+                               "--steps",  step_count(), "--grad-clip", "0.5", "--metrics",    metrics};
+  const auto result = run_train(ranks, testing::small_run(folder, testing::joined(run, arguments)), {}, 900);
   EXPECT_EQ(result.exit_code, 0) << name << ": " << result.err;
   std::vector<std::string> bits;
-  for (const auto& line : read_json_lines(metrics)) {
-    if (!line.contains("loss_bits")) continue;
-    bits.push_back(line["loss_bits"]);
-    EXPECT_EQ(line["bytes"]["optimizer"], 0);
+  for (const auto& step : testing::steps_of(metrics)) {
+    bits.push_back(step["loss_bits"]);
+    EXPECT_EQ(step["bytes"]["optimizer"], 0);
   }
   EXPECT_EQ(bits.size(), std::stoul(step_count())) << name;
   return bits;
@@ -50,8 +43,7 @@ class EqualBits : public ::testing::TestWithParam<std::string> {};
 // of ranks (one to 24 passes), under every planner policy, with clipping. CASES 3, 9, 10, 30, 68.
 TEST_P(EqualBits, any_world_size_policy_and_strategy) {
   const std::string model = GetParam();
-  const std::string folder = fresh_folder("equal-bits-" + model);
-  write_file(folder + "/text.txt", sample_text(60000));
+  const std::string folder = text_folder("equal-bits-" + model);
   const auto reference = losses(folder, "ddp-1", 1, {"--model", model, "--strategy", "ddp"});
   for (const int ranks : {2, 3, 4, 8}) {
     EXPECT_EQ(losses(folder, "ddp-" + std::to_string(ranks), ranks, {"--model", model, "--strategy", "ddp"}),
@@ -86,8 +78,7 @@ TEST_P(EqualBits, any_world_size_policy_and_strategy) {
 // Sums of groups first: other bits, which again know neither W nor who sums how. Groups of a rank's passes, of a pass,
 // of several.
 TEST(SumGroup, equal_bits_at_any_world_size_and_by_every_algorithm) {
-  const std::string folder = fresh_folder("sum-group");
-  write_file(folder + "/text.txt", sample_text(60000));
+  const std::string folder = text_folder("sum-group");
   const auto run = [&](const std::string& name, int ranks, std::vector<std::string> arguments) {
     return losses(folder, name, ranks, std::move(arguments));
   };

@@ -3,33 +3,27 @@
 
 #include <gtest/gtest.h>
 
-#include "support/program.hpp"
+#include "support/small_run.hpp"
 
 // --health-every, and what is said of a step that fails.
 namespace matrixfsdp {
 namespace {
 
-using testing::fresh_folder;
+using testing::Arguments;
+using testing::joined;
 using testing::read_json_lines;
 using testing::run_train;
-using testing::sample_text;
-using testing::write_file;
+using testing::text_folder;
 
 using Lines = std::vector<nlohmann::json>;
 
-Lines lines_of_run(const std::string& folder, int ranks, std::vector<std::string> more) {
+Arguments watched_run(const std::string& folder, const Arguments& more) {
+  return testing::small_run(folder, joined({"--seq-len", "16", "--steps", "5"}, more));
+}
+
+Lines lines_of_run(const std::string& folder, int ranks, const Arguments& more) {
   const std::string metrics = folder + "/metrics.jsonl";
-  std::vector<std::string> arguments{"--data",          folder + "/text.txt",
-                                     "--layers",        "2",
-                                     "--hidden",        "32",
-                                     "--heads",         "2",
-                                     "--seq-len",       "16",
-                                     "--batch-size",    "12",
-                                     "--sample-tokens", "0",
-                                     "--steps",         "5",
-                                     "--metrics",       metrics};
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  const auto result = run_train(ranks, arguments);
+  const auto result = run_train(ranks, joined(watched_run(folder, more), {"--metrics", metrics}));
   EXPECT_EQ(result.exit_code, 0) << result.err;
   return read_json_lines(metrics);
 }
@@ -55,8 +49,7 @@ nlohmann::json figures(const Lines& lines) {
 }
 
 TEST(TrainHealth, every_matrix_is_measured_alike_wherever_it_lives) {
-  const std::string folder = fresh_folder("health");
-  write_file(folder + "/text.txt", sample_text(20000));
+  const std::string folder = text_folder("health", 20000);
   const Lines plain = lines_of_run(folder, 3, {"--grad-clip", "0"});
   EXPECT_TRUE(with(plain, "health").empty());
   const Lines one = lines_of_run(folder, 1, {"--health-every", "2", "--grad-clip", "0"});
@@ -76,15 +69,13 @@ TEST(TrainHealth, every_matrix_is_measured_alike_wherever_it_lives) {
     EXPECT_GT(matrix["update"]["residual"].get<double>(), 0) << matrix;
     EXPECT_LT(matrix["update"]["residual"].get<double>(), 0.7) << matrix;
   }
-  for (const std::vector<std::string>& more : {std::vector<std::string>{},
-                                               {"--strategy", "ddp"},
-                                               {"--strategy", "zero1-owner"},
-                                               {"--step-in-backward"},
-                                               {"--step-in-backward", "--micro-batch", "4"},
-                                               {"--shard-size", "1"}}) {
-    std::vector<std::string> arguments{"--health-every", "2", "--grad-clip", "0"};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    const Lines lines = lines_of_run(folder, 3, arguments);
+  for (const Arguments& more : {Arguments{},
+                                {"--strategy", "ddp"},
+                                {"--strategy", "zero1-owner"},
+                                {"--step-in-backward"},
+                                {"--step-in-backward", "--micro-batch", "4"},
+                                {"--shard-size", "1"}}) {
+    const Lines lines = lines_of_run(folder, 3, joined({"--health-every", "2", "--grad-clip", "0"}, more));
     if (std::find(more.begin(), more.end(), "--micro-batch") == more.end()) {
       EXPECT_EQ(figures(lines), expected) << (more.empty() ? "" : more.front());
     }
@@ -105,12 +96,10 @@ TEST(TrainHealth, every_matrix_is_measured_alike_wherever_it_lives) {
 
 // CASES 30: weights that grow without bound. Steps that are skipped, or leave a parameter, name what made them so.
 TEST(TrainHealth, a_step_that_fails_names_parameter_rank_and_quantity) {
-  const std::string folder = fresh_folder("health-failure");
-  write_file(folder + "/text.txt", sample_text(20000));
-  const std::vector<std::string> diverge{"--lr",    "1000", "--adamw-lr",  "1000", "--weight-decay", "1000",
-                                         "--steps", "12",   "--grad-clip", "0",    "--warmup-steps", "0"};
-  std::vector<std::string> arguments = diverge;
-  const Lines lines = lines_of_run(folder, 3, arguments);
+  const std::string folder = text_folder("health-failure", 20000);
+  const Arguments diverge{"--lr",    "1000", "--adamw-lr",  "1000", "--weight-decay", "1000",
+                          "--steps", "12",   "--grad-clip", "0",    "--warmup-steps", "0"};
+  const Lines lines = lines_of_run(folder, 3, diverge);
   bool skipped = false;
   for (const auto& line : with(lines, "loss_bits"))
     skipped = skipped || line["skipped"].get<bool>();
@@ -125,23 +114,7 @@ TEST(TrainHealth, a_step_that_fails_names_parameter_rank_and_quantity) {
     EXPECT_GT(one["count"].get<int>(), 0);
   }
   // In backward there is no way back: the run ends, with one line that says what and where.
-  arguments = {"--data",
-               folder + "/text.txt",
-               "--layers",
-               "2",
-               "--hidden",
-               "32",
-               "--heads",
-               "2",
-               "--seq-len",
-               "16",
-               "--batch-size",
-               "12",
-               "--sample-tokens",
-               "0",
-               "--step-in-backward"};
-  arguments.insert(arguments.end(), diverge.begin(), diverge.end());
-  const auto ended = run_train(3, arguments);
+  const auto ended = run_train(3, watched_run(folder, joined(diverge, {"--step-in-backward"})));
   EXPECT_EQ(ended.exit_code, 2);
   const std::vector<std::string> said = testing::lines_of(ended.err);
   for (const char* part : {"--step-in-backward", "gradient of ", "on rank ", "not finite"})

@@ -3,39 +3,21 @@
 
 #include <gtest/gtest.h>
 
-#include "support/program.hpp"
+#include "support/small_run.hpp"
 
 // --muon-preset torch is the options of torch.optim.Muon by their names.
 namespace matrixfsdp {
 namespace {
 
-using testing::fresh_folder;
-using testing::read_json_lines;
+using testing::Arguments;
+using testing::joined;
 using testing::run_train;
-using testing::sample_text;
-using testing::write_file;
-
-using Arguments = std::vector<std::string>;
+using testing::text_folder;
 
 std::vector<std::string> losses(const Arguments& arguments) {
-  const std::string folder = fresh_folder("muon-preset");
-  write_file(folder + "/text.txt", sample_text(30000));
-  Arguments all{"--data",          folder + "/text.txt",
-                "--layers",        "1",
-                "--hidden",        "32",
-                "--heads",         "2",
-                "--seq-len",       "32",
-                "--steps",         "4",
-                "--sample-tokens", "0",
-                "--metrics",       folder + "/run",
-                "--batch-size",    "4"};
-  all.insert(all.end(), arguments.begin(), arguments.end());
-  const auto result = run_train(1, all);
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  std::vector<std::string> bits;
-  for (const auto& line : read_json_lines(folder + "/run")) {
-    if (line.contains("loss_bits")) bits.push_back(line["loss_bits"]);
-  }
+  const std::string folder = text_folder("muon-preset");
+  const Arguments run = joined({"--layers", "1", "--steps", "4", "--batch-size", "4"}, arguments);
+  const auto bits = testing::loss_bits_of(testing::steps_of_run(folder, 1, testing::small_run(folder, run)));
   EXPECT_EQ(bits.size(), 4U);
   return bits;
 }
@@ -57,11 +39,7 @@ TEST(MuonPreset, what_is_not_known_or_cannot_be_is_refused) {
   for (const auto& [arguments, said] : std::vector<std::pair<Arguments, std::string>>{
            {{"--muon-preset", "jax"}, "--muon-preset 'jax': expected one of none, torch"},
            {{"--muon-preset", "torch", "--strategy", "fsdp2"}, "--muon-preset torch: expected another strategy"}}) {
-    const std::string folder = fresh_folder("muon-preset-input");
-    write_file(folder + "/text.txt", sample_text(30000));
-    Arguments all{"--data", folder + "/text.txt"};
-    all.insert(all.end(), arguments.begin(), arguments.end());
-    const auto result = run_train(1, all);
+    const auto result = run_train(1, testing::small_run(text_folder("muon-preset-input"), arguments));
     EXPECT_EQ(result.exit_code, 2);
     EXPECT_NE(result.err.find(said), std::string::npos) << result.err;
   }

@@ -3,60 +3,30 @@
 
 #include <gtest/gtest.h>
 
-#include "support/program.hpp"
+#include "support/small_run.hpp"
 
 // --optimizer shampoo and soap as a user meets them.
 namespace matrixfsdp {
 namespace {
 
-using testing::fresh_folder;
+using testing::Arguments;
 using testing::lines_of;
+using testing::loss_bits_of;
 using testing::read_file;
-using testing::read_json_lines;
 using testing::run_program;
 using testing::run_train;
-using testing::sample_text;
-using testing::write_file;
+using testing::text_folder;
 
 const std::vector<std::string> optimizers{"shampoo", "soap"};
 
-std::vector<std::string> arguments_of(const std::string& folder, const std::string& optimizer,
-                                      const std::vector<std::string>& more) {
-  std::vector<std::string> arguments = {"--data",
-                                        folder + "/text.txt",
-                                        "--layers",
-                                        "2",
-                                        "--hidden",
-                                        "32",
-                                        "--heads",
-                                        "2",
-                                        "--seq-len",
-                                        "32",
-                                        "--batch-size",
-                                        "12",
-                                        "--sample-tokens",
-                                        "0",
-                                        "--precondition-frequency",
-                                        "2",
-                                        "--optimizer",
-                                        optimizer};
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  return arguments;
-}
-
-std::vector<std::string> loss_bits(const std::string& path) {
-  std::vector<std::string> bits;
-  for (const auto& line : read_json_lines(path)) {
-    if (line.contains("loss_bits")) bits.push_back(line["loss_bits"]);
-  }
-  return bits;
+Arguments arguments_of(const std::string& folder, const std::string& optimizer, const Arguments& more) {
+  return testing::small_run(folder, testing::joined({"--precondition-frequency", "2", "--optimizer", optimizer}, more));
 }
 
 // The baseline: --strategy ddp is the same run, bit for bit, at every number of ranks; and owners send nothing.
 TEST(TrainOptimizers, LossesAreThoseOfDdpOnAnyNumberOfRanks) {
   for (const std::string& optimizer : optimizers) {
-    const std::string folder = fresh_folder("optimizers-bits-" + optimizer);
-    write_file(folder + "/text.txt", sample_text(60000));
+    const std::string folder = text_folder("optimizers-bits-" + optimizer);
     std::vector<std::string> expected;
     for (const std::string strategy : {"matrix-fsdp", "ddp", "zero1-owner"}) {
       for (int ranks = 1; ranks <= 4; ++ranks) {
@@ -66,7 +36,7 @@ TEST(TrainOptimizers, LossesAreThoseOfDdpOnAnyNumberOfRanks) {
             ranks,
             arguments_of(folder, optimizer, {"--steps", "6", "--strategy", strategy, "--metrics", metrics, "--json"}));
         ASSERT_EQ(result.exit_code, 0) << strategy << ": " << result.err;
-        const auto bits = loss_bits(metrics);
+        const auto bits = loss_bits_of(metrics);
         EXPECT_EQ(bits.size(), 6U);
         if (expected.empty()) expected = bits;
         EXPECT_EQ(bits, expected) << optimizer << ", " << strategy << " on " << ranks;
@@ -84,15 +54,14 @@ TEST(TrainOptimizers, LossesAreThoseOfDdpOnAnyNumberOfRanks) {
 // CASES 50: stopped and resumed on other ranks, the losses and the whole checkpoint are those of one run.
 TEST(TrainOptimizers, ResumedRunsAreOneRun) {
   for (const std::string& optimizer : optimizers) {
-    const std::string folder = fresh_folder("optimizers-resume-" + optimizer);
-    write_file(folder + "/text.txt", sample_text(60000));
+    const std::string folder = text_folder("optimizers-resume-" + optimizer);
     const auto train = [&](int ranks, const std::string& steps, const std::string& name, const std::string& metrics) {
       const auto result = run_train(
           ranks, arguments_of(folder, optimizer,
                               {"--steps", steps, "--lr-schedule", "constant", "--resume", "auto", "--checkpoint-dir",
                                folder + "/" + name, "--metrics", folder + "/" + metrics, "--verify"}));
       EXPECT_EQ(result.exit_code, 0) << optimizer << ": " << result.err;
-      return loss_bits(folder + "/" + metrics);
+      return loss_bits_of(folder + "/" + metrics);
     };
     std::vector<std::string> parts = train(3, "3", "parts", "first");
     for (const std::string& bits : train(2, "6", "parts", "second"))
@@ -118,8 +87,7 @@ TEST(TrainOptimizers, ResumedRunsAreOneRun) {
 
 // Each with its own line that names the option, the value and what was expected.
 TEST(TrainOptimizers, BadOptionsAreNamed) {
-  const std::string folder = fresh_folder("optimizers-bad");
-  write_file(folder + "/text.txt", sample_text(20000));
+  const std::string folder = text_folder("optimizers-bad");
   struct Bad {
     std::vector<std::string> options;
     std::string message;
@@ -129,6 +97,9 @@ TEST(TrainOptimizers, BadOptionsAreNamed) {
       {{"--grafting", "sgd"}, "--grafting 'sgd': expected --optimizer shampoo, no other reads it"},
       {{"--factor-beta", "0.5"}, "--factor-beta '0.5': expected --optimizer soap, no other reads it"},
       {{"--optimizer", "muon", "--beta1", "0.5"}, "--beta1 '0.5': expected --optimizer shampoo or soap"},
+      {{"--optimizer", "adamw", "--momentum", "0.5"}, "--momentum '0.5': expected --optimizer muon, no other reads it"},
+      {{"--optimizer", "soap", "--ns-steps", "3"}, "--ns-steps '3': expected --optimizer muon, no other reads it"},
+      {{"--optimizer", "shampoo", "--no-nesterov"}, "--no-nesterov: expected --optimizer muon, no other reads it"},
       {{"--optimizer", "shampoo", "--grafting", "adamw"}, "grafting 'adamw': expected none, sgd or adam"},
       {{"--optimizer", "soap", "--precondition-frequency", "0"},
        "--precondition-frequency '0': expected an integer of at least 1"},
@@ -142,11 +113,7 @@ TEST(TrainOptimizers, BadOptionsAreNamed) {
        "zero1-owner, ddp"},
   };
   for (const Bad& bad : all) {
-    std::vector<std::string> arguments{
-        "--data", folder + "/text.txt", "--layers", "1",       "--hidden", "16", "--heads",
-        "2",      "--seq-len",          "16",       "--steps", "1"};
-    arguments.insert(arguments.end(), bad.options.begin(), bad.options.end());
-    const auto result = run_train(1, arguments);
+    const auto result = run_train(1, testing::small_run(folder, bad.options));
     EXPECT_EQ(result.exit_code, 2) << bad.message;
     EXPECT_NE(result.err.find(bad.message), std::string::npos) << result.err;
   }
@@ -164,6 +131,10 @@ TEST(TrainOptimizers, PlanPricesThem) {
   const auto bad = run_program({MATRIXFSDP_PLAN, "--model", "gpt2:124m", "--ranks", "8", "--grafting", "sgd"});
   EXPECT_EQ(bad.exit_code, 2);
   EXPECT_NE(bad.err.find("--grafting 'sgd': expected --optimizer shampoo"), std::string::npos) << bad.err;
+  const auto steps =
+      run_program({MATRIXFSDP_PLAN, "--model", "gpt2:d2", "--ranks", "2", "--optimizer", "soap", "--ns-steps", "3"});
+  EXPECT_EQ(steps.exit_code, 2);
+  EXPECT_NE(steps.err.find("--ns-steps '3': expected --optimizer muon"), std::string::npos) << steps.err;
 }
 
 TEST(TrainOptimizers, BenchmarksRunThem) {
@@ -187,8 +158,7 @@ TEST(TrainOptimizers, BenchmarksRunThem) {
 
 // The table of apps/bench/optimizers.sh in short: a line for each optimizer and rate, and the best of each.
 TEST(TrainOptimizers, TableOfAllOptimizers) {
-  const std::string folder = fresh_folder("optimizers-table");
-  write_file(folder + "/text.txt", sample_text(60000));
+  const std::string folder = text_folder("optimizers-table");
   const std::vector<std::string> command{"bash",    MATRIXFSDP_OPTIMIZERS,
                                          "--out",   folder + "/out",
                                          "--data",  folder + "/text.txt",

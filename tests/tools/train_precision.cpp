@@ -3,79 +3,41 @@
 
 #include <gtest/gtest.h>
 
-#include "support/program.hpp"
+#include "support/small_run.hpp"
 
 // What travels as bfloat16 in a whole run: the same bits everywhere, and every byte counted.
 namespace matrixfsdp {
 namespace {
 
-using testing::fresh_folder;
-using testing::read_json_lines;
+using testing::Arguments;
+using testing::constant_run;
+using testing::five_losses;
+using testing::joined;
 using testing::run_train;
-using testing::sample_text;
+using testing::steps_of_run;
+using testing::text_folder;
 using testing::write_file;
-
-using Arguments = std::vector<std::string>;
 
 Arguments both(const std::string& dtype) {
   return {"--param-dtype", dtype, "--reduce-dtype", dtype};
 }
 
-Arguments operator+(Arguments a, const Arguments& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-
-std::string text_folder(const std::string& name) {
-  std::string folder = fresh_folder(name);
-  write_file(folder + "/text.txt", sample_text(60000));
-  return folder;
-}
-
-/// The metrics of every step of a run of `ranks` ranks: gpt2 with 2 blocks of 12704 parameters, and a root of 9280.
-std::vector<nlohmann::json> steps_of(const std::string& folder, int ranks, const Arguments& arguments) {
-  const std::string metrics = folder + "/metrics.jsonl";
-  const Arguments small{"--data",          folder + "/text.txt",
-                        "--layers",        "2",
-                        "--hidden",        "32",
-                        "--heads",         "2",
-                        "--seq-len",       "32",
-                        "--metrics",       metrics,
-                        "--lr-schedule",   "constant",
-                        "--sample-tokens", "0"};
-  const auto result = run_train(ranks, small + arguments);
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  std::vector<nlohmann::json> steps;
-  for (const auto& line : read_json_lines(metrics)) {
-    if (line.contains("loss_bits")) steps.push_back(line);
-  }
-  return steps;
-}
-
-std::vector<std::string> losses(const std::string& folder, int ranks, const Arguments& arguments) {
-  std::vector<std::string> bits;
-  for (const auto& step : steps_of(folder, ranks, arguments + Arguments{"--batch-size", "12", "--steps", "5"}))
-    bits.push_back(step["loss_bits"]);
-  EXPECT_EQ(bits.size(), 5U);
-  return bits;
-}
-
 // CASES 3, 9, 10, 32, 33: the strategy, the number of ranks and of passes leave no trace in rounded runs either.
 TEST(Precision, the_same_bits_at_any_world_size_and_strategy) {
   const std::string folder = text_folder("precision");
-  const auto reference = losses(folder, 1, both("bfloat16") + Arguments{"--strategy", "ddp"});
+  const auto reference = five_losses(folder, 1, joined(both("bfloat16"), {"--strategy", "ddp"}));
   for (const int ranks : {1, 2, 4}) {
-    EXPECT_EQ(losses(folder, ranks, both("bfloat16")), reference) << ranks;
+    EXPECT_EQ(five_losses(folder, ranks, both("bfloat16")), reference) << ranks;
   }
   for (const int ranks : {2, 3}) {
-    EXPECT_EQ(losses(folder, ranks, both("bfloat16") + Arguments{"--strategy", "ddp"}), reference) << ranks;
+    EXPECT_EQ(five_losses(folder, ranks, joined(both("bfloat16"), {"--strategy", "ddp"})), reference) << ranks;
   }
-  EXPECT_EQ(losses(folder, 3, both("bfloat16") + Arguments{"--collective", "chain", "--prefetch", "0"}), reference);
+  EXPECT_EQ(five_losses(folder, 3, joined(both("bfloat16"), {"--collective", "chain", "--prefetch", "0"})), reference);
   // Each of the two changes the bits, or the comparisons above could not fail.
-  const auto exact = losses(folder, 2, both("float32"));
-  EXPECT_EQ(losses(folder, 2, {}), exact) << "the default";
-  const auto weights = losses(folder, 2, {"--param-dtype", "bfloat16"});
-  const auto gradients = losses(folder, 2, {"--reduce-dtype", "bfloat16"});
+  const auto exact = five_losses(folder, 2, both("float32"));
+  EXPECT_EQ(five_losses(folder, 2, {}), exact) << "the default";
+  const auto weights = five_losses(folder, 2, {"--param-dtype", "bfloat16"});
+  const auto gradients = five_losses(folder, 2, {"--reduce-dtype", "bfloat16"});
   EXPECT_NE(weights, exact);
   EXPECT_NE(gradients, exact);
   EXPECT_NE(weights, reference);
@@ -85,26 +47,27 @@ TEST(Precision, the_same_bits_at_any_world_size_and_strategy) {
 // Unit policies, in any order and in a configuration file too.
 TEST(Precision, units_have_policies_of_their_own) {
   const std::string folder = text_folder("precision-units");
-  const auto blocks = losses(folder, 2,
-                             both("bfloat16") + Arguments{"--unit-policy",
-                                                          "root:param-dtype=float32,"
-                                                          "reduce-dtype=float32"});
-  EXPECT_NE(blocks, losses(folder, 2, both("bfloat16")));
+  const auto blocks = five_losses(folder, 2,
+                                  joined(both("bfloat16"), {"--unit-policy",
+                                                            "root:param-dtype=float32,"
+                                                            "reduce-dtype=float32"}));
+  EXPECT_NE(blocks, five_losses(folder, 2, both("bfloat16")));
   const Arguments turned{"--unit-policy", "block.1:reduce-dtype=bfloat16,param-dtype=bfloat16",
                          "--unit-policy", "block.0:reduce-dtype=bfloat16",
                          "--unit-policy", "block.0:param-dtype=bfloat16"};
-  EXPECT_EQ(losses(folder, 3, turned), blocks);
+  EXPECT_EQ(five_losses(folder, 3, turned), blocks);
   write_file(folder + "/run.toml",
              "param-dtype = \"bfloat16\"\n"
              "reduce-dtype = \"bfloat16\"\n"
              "unit-policy = [\"root:param-dtype=float32,reduce-dtype=float32\"]\n");
-  EXPECT_EQ(losses(folder, 1, {"--config", folder + "/run.toml"}), blocks);
+  EXPECT_EQ(five_losses(folder, 1, {"--config", folder + "/run.toml"}), blocks);
 }
 
 // One pass on each of two ranks, and room for all units: each rank gets, and gives, every weight and gradient once.
 TEST(Precision, bytes_are_halved_exactly) {
   const std::string folder = text_folder("precision-bytes");
   const Arguments once{"--batch-size", "2", "--steps", "2", "--prefetch", "7"};
+  // gpt2 with 2 blocks of 12704 parameters, and a root of 9280.
   const std::int64_t root = 9280;
   const std::int64_t blocks = 2 * 12704;
   struct Expected {
@@ -116,11 +79,11 @@ TEST(Precision, bytes_are_halved_exactly) {
       {{}, 4 * (root + blocks), 4 * (root + blocks)},
       {{"--param-dtype", "bfloat16"}, 2 * (root + blocks), 4 * (root + blocks)},
       {{"--reduce-dtype", "bfloat16"}, 4 * (root + blocks), 2 * (root + blocks)},
-      {both("bfloat16") + Arguments{"--unit-policy", "root:param-dtype=float32"}, 4 * root + 2 * blocks,
+      {joined(both("bfloat16"), {"--unit-policy", "root:param-dtype=float32"}), 4 * root + 2 * blocks,
        2 * (root + blocks)},
       {{"--unit-policy", "block.1:reduce-dtype=bfloat16"}, 4 * (root + blocks), 4 * (root + blocks / 2) + blocks}};
   for (const Expected& run : runs) {
-    const auto steps = steps_of(folder, 2, once + run.arguments);
+    const auto steps = steps_of_run(folder, 2, constant_run(folder, joined(once, run.arguments)));
     ASSERT_EQ(steps.size(), 2U);
     for (const auto& step : steps) {
       EXPECT_EQ(step["bytes"]["unshard"], run.unshard);
@@ -133,11 +96,10 @@ TEST(Precision, bytes_are_halved_exactly) {
 TEST(Precision, verify_compares_with_a_replica_that_rounds_alike) {
   const std::string folder = text_folder("precision-verify");
   for (const int ranks : {1, 3}) {
-    const auto result =
-        run_train(ranks, both("bfloat16") + Arguments{"--data", folder + "/text.txt", "--layers", "2", "--hidden", "32",
-                                                      "--heads", "2", "--seq-len", "16", "--batch-size", "6", "--steps",
-                                                      "4", "--sample-tokens", "0", "--unit-policy",
-                                                      "block.0:reduce-dtype=float32", "--verify"});
+    const auto result = run_train(
+        ranks,
+        constant_run(folder, joined(both("bfloat16"), {"--seq-len", "16", "--batch-size", "6", "--steps", "4",
+                                                       "--unit-policy", "block.0:reduce-dtype=float32", "--verify"})));
     EXPECT_EQ(result.exit_code, 0) << result.err;
     EXPECT_NE(result.out.find("every gradient and weight"), std::string::npos) << result.out;
   }
@@ -146,30 +108,20 @@ TEST(Precision, verify_compares_with_a_replica_that_rounds_alike) {
 // CASES 50, 52: checkpoints hold the float32 masters, so a run goes on bit for bit, on any number of ranks.
 TEST(Precision, a_resumed_run_continues_from_its_masters) {
   const std::string folder = text_folder("precision-resume");
-  const Arguments rounded = both("bfloat16") + Arguments{"--batch-size", "12"};
-  const auto expected = steps_of(folder, 2, rounded + Arguments{"--steps", "6"});
+  const Arguments rounded = both("bfloat16");
+  const auto expected = steps_of_run(folder, 2, constant_run(folder, joined(rounded, {"--steps", "6"})));
   ASSERT_EQ(expected.size(), 6U);
   int ranks = 3;
   for (const std::string steps : {"3", "6"}) {
-    const auto found = steps_of(
-        folder, ranks,
-        rounded + Arguments{"--steps", steps, "--resume", "auto", "--checkpoint-dir", folder + "/checkpoints"});
+    const Arguments more{"--steps", steps, "--resume", "auto", "--checkpoint-dir", folder + "/checkpoints"};
+    const auto found = steps_of_run(folder, ranks, constant_run(folder, joined(rounded, more)));
     EXPECT_EQ(found.back()["loss_bits"], expected.at(std::stoul(steps) - 1)["loss_bits"]) << steps;
     ranks = 1;
   }
   // Another precision is said, and not refused.
-  const auto other = run_train(1, {"--data",           folder + "/text.txt",
-                                   "--layers",         "2",
-                                   "--hidden",         "32",
-                                   "--heads",          "2",
-                                   "--seq-len",        "32",
-                                   "--batch-size",     "12",
-                                   "--steps",          "7",
-                                   "--sample-tokens",  "0",
-                                   "--resume",         "auto",
-                                   "--lr-schedule",    "constant",
-                                   "--checkpoint-dir", folder + "/checkpoints",
-                                   "--unit-policy",    "root:param-dtype=bfloat16"});
+  const auto other =
+      run_train(1, constant_run(folder, {"--steps", "7", "--resume", "auto", "--checkpoint-dir",
+                                         folder + "/checkpoints", "--unit-policy", "root:param-dtype=bfloat16"}));
   EXPECT_EQ(other.exit_code, 0) << other.err;
   for (const char* name : {"param_dtype", "reduce_dtype", "unit_policies"})
     EXPECT_NE(other.err.find("resumed with another " + std::string(name)), std::string::npos) << other.err;

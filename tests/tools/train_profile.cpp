@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "support/program.hpp"
+#include "support/small_run.hpp"
 
 /// Measured times from one run's metrics to the plan of the next.
 namespace matrixfsdp {
@@ -16,19 +16,15 @@ using testing::read_json_lines;
 using testing::run_program;
 using testing::run_train;
 using testing::sample_text;
+using testing::text_folder;
 using testing::write_file;
 
-std::vector<std::string> small_run(const std::string& folder, const std::string& metrics,
+/// The catalogue's model, so that mfsdp-plan knows it too.
+std::vector<std::string> named_run(const std::string& folder, const std::string& metrics,
                                    const std::vector<std::string>& more) {
-  std::vector<std::string> arguments = {"--data",          folder + "/text.txt",
-                                        "--model",         "gpt2:d2",
-                                        "--seq-len",       "32",
-                                        "--batch-size",    "6",
-                                        "--steps",         "3",
-                                        "--sample-tokens", "0",
-                                        "--metrics",       folder + "/" + metrics};
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  return arguments;
+  return testing::joined({"--data", folder + "/text.txt", "--model", "gpt2:d2", "--seq-len", "32", "--batch-size", "6",
+                          "--steps", "3", "--sample-tokens", "0", "--metrics", folder + "/" + metrics},
+                         more);
 }
 
 nlohmann::json profile_of(const std::string& path) {
@@ -40,9 +36,8 @@ nlohmann::json profile_of(const std::string& path) {
 }
 
 TEST(TrainProfile, a_run_measures_and_the_next_plans_by_it) {
-  const std::string folder = fresh_folder("train-profile");
-  write_file(folder + "/text.txt", sample_text(60000));
-  const auto first = run_train(3, small_run(folder, "run.jsonl", {}));
+  const std::string folder = text_folder("train-profile");
+  const auto first = run_train(3, named_run(folder, "run.jsonl", {}));
   ASSERT_EQ(first.exit_code, 0) << first.err;
   const auto profile = profile_of(folder + "/run.jsonl");
   ASSERT_FALSE(profile.is_null());
@@ -60,7 +55,7 @@ TEST(TrainProfile, a_run_measures_and_the_next_plans_by_it) {
 
   // Only the owners change: the bits do not.
   const std::vector<std::string> by_profile = {"--planner", "profile", "--profile", folder + "/run.jsonl"};
-  const auto second = run_train(3, small_run(folder, "second.jsonl", by_profile));
+  const auto second = run_train(3, named_run(folder, "second.jsonl", by_profile));
   ASSERT_EQ(second.exit_code, 0) << second.err;
   EXPECT_NE(second.err.find("plan profile"), std::string::npos) << second.err;
   const auto before = read_json_lines(folder + "/run.jsonl");
@@ -73,7 +68,7 @@ TEST(TrainProfile, a_run_measures_and_the_next_plans_by_it) {
   ASSERT_EQ(planned.exit_code, 0) << planned.err;
   EXPECT_GT(nlohmann::json::parse(planned.out)["ranks"][0]["seconds"].get<double>(), 0);
 
-  const auto other = run_train(2, small_run(folder, "other.jsonl", by_profile));
+  const auto other = run_train(2, named_run(folder, "other.jsonl", by_profile));
   ASSERT_EQ(other.exit_code, 0) << other.err;
   EXPECT_NE(other.err.find("measured on 3 ranks, not 2"), std::string::npos) << other.err;
 }
@@ -92,7 +87,7 @@ TEST(TrainProfile, bad_input_is_one_clear_line_and_exit_code_2) {
       {{"--planner", "profile", "--profile", folder + "/nowhere"}, {"nowhere", "opened"}},
       {{"--planner", "profile", "--profile", folder + "/empty.jsonl"}, {"empty.jsonl", "optimizer_profile"}}};
   for (const Case& bad : cases) {
-    const auto result = run_train(2, small_run(folder, "run.jsonl", bad.arguments));
+    const auto result = run_train(2, named_run(folder, "run.jsonl", bad.arguments));
     EXPECT_EQ(result.exit_code, 2) << result.err;
     bool found = false;
     for (const std::string& line : lines_of(result.err)) {

@@ -6,12 +6,13 @@
 
 #include <gtest/gtest.h>
 
-#include "support/program.hpp"
+#include "support/small_run.hpp"
 #include "support/token_shards.hpp"
 
 namespace matrixfsdp {
 namespace {
 
+using testing::Arguments;
 using testing::fresh_folder;
 using testing::lines_of;
 using testing::read_file;
@@ -19,38 +20,18 @@ using testing::read_json_lines;
 using testing::run_program;
 using testing::run_train;
 using testing::sample_text;
+using testing::steps_of;
+using testing::text_folder;
 using testing::write_file;
 
-std::vector<std::string> small_run(const std::string& folder, const std::vector<std::string>& more) {
-  std::vector<std::string> arguments = {"--data",          folder + "/text.txt",
-                                        "--layers",        "2",
-                                        "--hidden",        "32",
-                                        "--heads",         "2",
-                                        "--seq-len",       "32",
-                                        "--lr-schedule",   "constant",
-                                        "--batch-size",    "12",
-                                        "--sample-tokens", "8"};
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  return arguments;
-}
-
-std::string text_folder(const std::string& name) {
-  std::string folder = fresh_folder(name);
-  write_file(folder + "/text.txt", sample_text(60000));
-  return folder;
-}
-
-std::vector<nlohmann::json> steps_of(const std::string& path) {
-  std::vector<nlohmann::json> steps;
-  for (const auto& line : read_json_lines(path)) {
-    if (line.contains("loss_bits")) steps.push_back(line);
-  }
-  return steps;
+/// With a sample at the end.
+Arguments sampling_run(const std::string& folder, const Arguments& more) {
+  return testing::constant_run(folder, testing::joined({"--sample-tokens", "8"}, more));
 }
 
 TEST(TrainRun, learns_and_says_so) {
   const std::string folder = text_folder("learns");
-  const auto result = run_train(2, small_run(folder, {"--steps", "60", "--adamw-lr", "0.01", "--json"}));
+  const auto result = run_train(2, sampling_run(folder, {"--steps", "60", "--adamw-lr", "0.01", "--json"}));
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const auto summary = nlohmann::json::parse(result.out);
   EXPECT_LT(summary["last_loss"].get<double>(), summary["unigram_entropy"].get<double>());
@@ -63,12 +44,19 @@ TEST(TrainRun, learns_and_says_so) {
 
 TEST(TrainRun, the_summary_is_a_page_for_people) {
   const std::string folder = text_folder("summary");
-  const auto result = run_train(2, small_run(folder, {"--steps", "3"}));
+  const auto result = run_train(2, sampling_run(folder, {"--steps", "3"}));
   ASSERT_EQ(result.exit_code, 0) << result.err;
   for (const char* word : {"loss", "validation", "unigram entropy", "tokens/s", "0 bytes sent", "full replication",
                            "checkpoint", "metrics", "sample", "what to try next"}) {
     EXPECT_NE(result.out.find(word), std::string::npos) << word << " in " << result.out;
   }
+  // What may be tried on the checkpoint, and what a run that goes on from it would refuse.
+  EXPECT_EQ(result.out.find("from the checkpoint"), std::string::npos) << result.out;
+  const auto kept = run_train(2, sampling_run(folder, {"--steps", "3", "--checkpoint-dir", folder + "/checkpoints"}));
+  const std::size_t on = kept.out.find("train on from the checkpoint");
+  const std::size_t anew = kept.out.find("from the start (quickstart.sh --fresh, or another --checkpoint-dir)");
+  EXPECT_LT(on, anew) << kept.out;
+  EXPECT_LT(anew, kept.out.find("--optimizer adamw")) << kept.out;
 }
 
 // Bytes by purpose add up to what an independent interposer saw at the MPI boundary, with everything that a run does:
@@ -79,8 +67,8 @@ TEST(TrainRun, counted_bytes_are_those_an_interposer_counts) {
     const std::string folder = text_folder("bytes-" + strategy);
     const auto result =
         run_train(3,
-                  small_run(folder, {"--steps", "4", "--strategy", strategy, "--eval-every", "2", "--metrics",
-                                     folder + "/metrics.jsonl", "--checkpoint-dir", folder + "/checkpoints"}),
+                  sampling_run(folder, {"--steps", "4", "--strategy", strategy, "--eval-every", "2", "--metrics",
+                                        folder + "/metrics.jsonl", "--checkpoint-dir", folder + "/checkpoints"}),
                   {{"LD_PRELOAD", MATRIXFSDP_PMPI}, {"MATRIXFSDP_PMPI_FILE", folder + "/pmpi"}});
     ASSERT_EQ(result.exit_code, 0) << result.err;
     std::int64_t interposed = 0;
@@ -118,7 +106,7 @@ TEST(TrainRun, every_matrix_is_orthogonalized_once_per_step) {
   for (const int ranks : {1, 4}) {
     for (const std::string micro : {"1", "3"}) {
       const auto result = run_train(
-          ranks, small_run(folder, {"--steps", "2", "--micro-batch", micro, "--metrics", folder + "/m.jsonl"}));
+          ranks, sampling_run(folder, {"--steps", "2", "--micro-batch", micro, "--metrics", folder + "/m.jsonl"}));
       ASSERT_EQ(result.exit_code, 0) << result.err;
       const auto steps = steps_of(folder + "/m.jsonl");
       EXPECT_EQ(steps.size(), 2U);
@@ -131,13 +119,13 @@ TEST(TrainRun, every_matrix_is_orthogonalized_once_per_step) {
 // CASES 50: 3 + 3 steps are 6 steps, bit for bit, on other numbers of ranks too (CASES 52).
 TEST(TrainRun, a_resumed_run_continues_bit_for_bit) {
   const std::string folder = text_folder("resume");
-  auto whole = run_train(2, small_run(folder, {"--steps", "6", "--metrics", folder + "/whole.jsonl"}));
+  auto whole = run_train(2, sampling_run(folder, {"--steps", "6", "--metrics", folder + "/whole.jsonl"}));
   ASSERT_EQ(whole.exit_code, 0) << whole.err;
   const std::vector<std::string> resumable = {"--checkpoint-dir", folder + "/checkpoints", "--resume", "auto",
                                               "--metrics",        folder + "/parts.jsonl"};
   int ranks = 3;
   for (const std::string steps : {"3", "4", "6"}) {
-    auto arguments = small_run(folder, resumable);
+    auto arguments = sampling_run(folder, resumable);
     arguments.insert(arguments.end(), {"--steps", steps});
     const auto part = run_train(ranks, arguments);
     ASSERT_EQ(part.exit_code, 0) << part.err;
@@ -154,7 +142,7 @@ TEST(TrainRun, a_resumed_run_continues_bit_for_bit) {
 
 TEST(TrainRun, a_folder_with_checkpoints_is_not_overwritten_by_accident) {
   const std::string folder = text_folder("accident");
-  const auto arguments = small_run(folder, {"--steps", "2", "--checkpoint-dir", folder + "/checkpoints"});
+  const auto arguments = sampling_run(folder, {"--steps", "2", "--checkpoint-dir", folder + "/checkpoints"});
   ASSERT_EQ(run_train(1, arguments).exit_code, 0);
   const auto again = run_train(1, arguments);
   EXPECT_EQ(again.exit_code, 2);
@@ -164,7 +152,7 @@ TEST(TrainRun, a_folder_with_checkpoints_is_not_overwritten_by_accident) {
 TEST(TrainRun, a_finished_run_has_nothing_left_to_do) {
   const std::string folder = text_folder("finished");
   const auto arguments =
-      small_run(folder, {"--steps", "2", "--checkpoint-dir", folder + "/checkpoints", "--resume", "auto"});
+      sampling_run(folder, {"--steps", "2", "--checkpoint-dir", folder + "/checkpoints", "--resume", "auto"});
   ASSERT_EQ(run_train(2, arguments).exit_code, 0);
   const auto again = run_train(2, arguments);
   EXPECT_EQ(again.exit_code, 0) << again.err;
@@ -177,8 +165,8 @@ TEST(TrainRun, a_finished_run_has_nothing_left_to_do) {
 TEST(TrainRun, the_summary_shows_the_checkpoint_that_was_read_or_written) {
   const std::string folder = text_folder("shown");
   const auto run = [&](const std::string& steps, const std::string& resume) {
-    const auto result = run_train(1, small_run(folder, {"--steps", steps, "--checkpoint-dir", folder + "/checkpoints",
-                                                        "--resume", resume, "--json"}));
+    const auto result = run_train(1, sampling_run(folder, {"--steps", steps, "--checkpoint-dir",
+                                                           folder + "/checkpoints", "--resume", resume, "--json"}));
     EXPECT_EQ(result.exit_code, 0) << result.err;
     return nlohmann::json::parse(result.out)["checkpoint"].get<std::string>();
   };
@@ -229,7 +217,7 @@ TEST(TrainRun, collectives_are_chosen_from_a_calibration_that_is_kept) {
   std::vector<std::string> losses;
   std::string kept;
   for (const char* way : {"scatter", "auto", "auto"}) {
-    std::vector<std::string> arguments = small_run(folder, {"--steps", "3", "--collective", way, "--json"});
+    std::vector<std::string> arguments = sampling_run(folder, {"--steps", "3", "--collective", way, "--json"});
     if (way == std::string("auto")) arguments.insert(arguments.end(), {"--collective-profile", profile});
     const auto result = run_train(3, arguments);
     ASSERT_EQ(result.exit_code, 0) << result.err;

@@ -6,14 +6,10 @@
 
 #include <gtest/gtest.h>
 
-#include "support/program.hpp"
+#include "support/small_run.hpp"
 
 namespace matrixfsdp {
 namespace {
-
-using testing::fresh_folder;
-using testing::read_json_lines;
-using testing::run_train;
 
 constexpr const char* half = "3";  ///< the step of the checkpoint
 constexpr const char* whole = "6";
@@ -21,34 +17,16 @@ constexpr const char* whole = "6";
 /// loss_bits of the steps of a run on `ranks` ranks.
 std::vector<std::string> losses(const std::string& folder, int ranks, const std::string& shard_size,
                                 const std::vector<std::string>& more) {
-  const std::string metrics = folder + "/metrics.jsonl";
-  std::filesystem::remove(metrics);  // a resumed run appends
-  std::vector<std::string> arguments = {"--data",          folder + "/text.txt",
-                                        "--layers",        "2",
-                                        "--hidden",        "32",
-                                        "--heads",         "2",
-                                        "--seq-len",       "16",
-                                        "--model",         "llama",
-                                        "--batch-size",    "8",
-                                        "--sample-tokens", "0",
-                                        "--lr-schedule",   "constant",
-                                        "--metrics",       metrics,
-                                        "--shard-size",    shard_size};
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  const auto result = run_train(ranks, arguments);
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  std::vector<std::string> bits;
-  for (const auto& line : read_json_lines(metrics)) {
-    if (line.contains("loss_bits")) bits.push_back(line["loss_bits"]);
-  }
-  return bits;
+  std::filesystem::remove(folder + "/metrics.jsonl");  // a resumed run appends
+  const testing::Arguments run{"--seq-len", "16", "--model", "llama", "--batch-size", "8", "--shard-size", shard_size};
+  return testing::loss_bits_of(
+      testing::steps_of_run(folder, ranks, testing::constant_run(folder, testing::joined(run, more))));
 }
 
 // CASES 49, 50: whatever the shard groups that wrote it and those that read it, of as many ranks or of fewer, a run
 // goes on as if nothing had happened.
 TEST(TrainShardSizes, a_checkpoint_of_one_shard_size_goes_on_in_any_other) {
-  const std::string folder = fresh_folder("shard-sizes");
-  testing::write_file(folder + "/text.txt", testing::sample_text(20000));
+  const std::string folder = testing::text_folder("shard-sizes", 20000);
   const auto through = losses(folder, 4, "4", {"--steps", whole});
   ASSERT_EQ(through.size(), 6U);
   const std::vector<std::string> rest(through.begin() + 3, through.end());

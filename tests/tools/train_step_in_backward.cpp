@@ -3,17 +3,14 @@
 
 #include <gtest/gtest.h>
 
-#include "support/program.hpp"
+#include "support/small_run.hpp"
 
 // --step-in-backward as a user meets it.
 namespace matrixfsdp {
 namespace {
 
-using testing::fresh_folder;
-using testing::read_json_lines;
 using testing::run_train;
-using testing::sample_text;
-using testing::write_file;
+using testing::text_folder;
 
 struct Trained {
   std::vector<std::string> bits;  ///< of the losses
@@ -23,30 +20,18 @@ struct Trained {
 Trained run_of(const std::string& folder, int ranks, const std::vector<std::string>& more,
                const std::string& steps = "5") {
   const std::string metrics = folder + "/metrics.jsonl";
-  std::vector<std::string> arguments{"--data",          folder + "/text.txt",
-                                     "--layers",        "3",
-                                     "--hidden",        "48",
-                                     "--heads",         "4",
-                                     "--seq-len",       "32",
-                                     "--batch-size",    "12",
-                                     "--steps",         steps,
-                                     "--grad-clip",     "0",
-                                     "--lr-schedule",   "constant",
-                                     "--sample-tokens", "0",
-                                     "--metrics",       metrics,
-                                     "--json"};
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  const auto result = run_train(ranks, arguments);
+  const testing::Arguments run{"--layers",    "3", "--hidden",      "48",       "--heads",   "4",     "--steps", steps,
+                               "--grad-clip", "0", "--lr-schedule", "constant", "--metrics", metrics, "--json"};
+  const auto result = run_train(ranks, testing::small_run(folder, testing::joined(run, more)));
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  Trained run;
-  for (const auto& line : read_json_lines(metrics)) {
-    if (!line.contains("loss_bits")) continue;
-    run.bits.push_back(line["loss_bits"]);
+  Trained trained;
+  for (const auto& line : testing::steps_of(metrics)) {
+    trained.bits.push_back(line["loss_bits"]);
     EXPECT_EQ(line["bytes"]["optimizer"], 0);
     EXPECT_GT(line["milliseconds"]["optimizer"].get<double>(), 0);
   }
-  if (result.exit_code == 0) run.summary = nlohmann::json::parse(result.out);
-  return run;
+  if (result.exit_code == 0) trained.summary = nlohmann::json::parse(result.out);
+  return trained;
 }
 
 void expect_memory(const nlohmann::json& summary) {
@@ -56,8 +41,7 @@ void expect_memory(const nlohmann::json& summary) {
 
 // The same losses and weights as afterwards; gradients of units in flight, as the plan says, where a step has one pass.
 TEST(TrainStepInBackward, same_bits_and_less_memory) {
-  const std::string folder = fresh_folder("step-in-backward");
-  write_file(folder + "/text.txt", sample_text(60000));
+  const std::string folder = text_folder("step-in-backward");
   const Trained reference = run_of(folder, 1, {});
   ASSERT_EQ(reference.bits.size(), 5U);
   for (const int ranks : {1, 2, 3, 4}) {
@@ -90,8 +74,7 @@ TEST(TrainStepInBackward, same_bits_and_less_memory) {
 
 // A checkpoint that is still being written when backward changes the weights, and a run that goes on from it.
 TEST(TrainStepInBackward, checkpoints_are_those_of_a_step_afterwards) {
-  const std::string folder = fresh_folder("step-in-backward-saves");
-  write_file(folder + "/text.txt", sample_text(60000));
+  const std::string folder = text_folder("step-in-backward-saves");
   const Trained whole = run_of(folder, 3, {});
   std::vector<std::string> bits;
   for (const std::string steps : {"2", "3", "5"}) {
@@ -106,8 +89,7 @@ TEST(TrainStepInBackward, checkpoints_are_those_of_a_step_afterwards) {
 }
 
 TEST(TrainStepInBackward, what_it_cannot_do_is_named) {
-  const std::string folder = fresh_folder("step-in-backward-bad");
-  write_file(folder + "/text.txt", sample_text(20000));
+  const std::string folder = text_folder("step-in-backward-bad");
   const auto said = [&](std::vector<std::string> more) {
     more.insert(more.begin(), {"--data", folder + "/text.txt", "--step-in-backward"});
     const auto result = run_train(2, more);

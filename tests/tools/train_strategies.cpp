@@ -4,41 +4,22 @@
 
 #include <gtest/gtest.h>
 
-#include "support/program.hpp"
+#include "support/small_run.hpp"
 
 // --strategy as a user meets it: every name trains, is verified, and goes on from another's checkpoint.
 namespace matrixfsdp {
 namespace {
 
-using testing::fresh_folder;
-using testing::read_json_lines;
+using testing::Arguments;
+using testing::loss_bits_of;
 using testing::run_train;
-using testing::sample_text;
-using testing::write_file;
+using testing::text_folder;
 
 const std::vector<std::string> strategies{"matrix-fsdp",    "fsdp2",       "fsdp2-gather",
                                           "fsdp2-alltoall", "zero1-owner", "ddp"};
 
-std::vector<std::string> arguments_of(const std::string& folder, const std::string& strategy,
-                                      const std::vector<std::string>& more) {
-  std::vector<std::string> arguments = {"--data",          folder + "/text.txt",
-                                        "--layers",        "2",
-                                        "--hidden",        "32",
-                                        "--heads",         "2",
-                                        "--seq-len",       "32",
-                                        "--batch-size",    "6",
-                                        "--sample-tokens", "0",
-                                        "--strategy",      strategy};
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  return arguments;
-}
-
-std::vector<std::string> loss_bits(const std::string& path) {
-  std::vector<std::string> bits;
-  for (const auto& line : read_json_lines(path)) {
-    if (line.contains("loss_bits")) bits.push_back(line["loss_bits"]);
-  }
-  return bits;
+Arguments arguments_of(const std::string& folder, const std::string& strategy, const Arguments& more) {
+  return testing::small_run(folder, testing::joined({"--batch-size", "6", "--strategy", strategy}, more));
 }
 
 TEST(TrainStrategies, help_says_what_each_one_does) {
@@ -50,8 +31,7 @@ TEST(TrainStrategies, help_says_what_each_one_does) {
 
 // CASES 49: steps 1 and 2 under one strategy, 3 and 4 under the next: the losses of matrix-fsdp in one go.
 TEST(TrainStrategies, every_one_goes_on_from_every_other) {
-  const std::string folder = fresh_folder("strategies-resume");
-  write_file(folder + "/text.txt", sample_text(60000));
+  const std::string folder = text_folder("strategies-resume");
   std::vector<std::string> found;
   const std::vector<std::string> order{"zero1-owner", "fsdp2-gather", "fsdp2-alltoall", "ddp"};
   for (std::size_t part = 0; part < order.size(); ++part) {
@@ -61,21 +41,20 @@ TEST(TrainStrategies, every_one_goes_on_from_every_other) {
                         {"--steps", std::to_string(2 * (part + 1)), "--lr-schedule", "constant", "--verify", "--resume",
                          "auto", "--checkpoint-dir", folder + "/checkpoints", "--metrics", metrics}));
     ASSERT_EQ(result.exit_code, 0) << order[part] << ": " << result.err;
-    for (const std::string& bits : loss_bits(metrics))
+    for (const std::string& bits : loss_bits_of(metrics))
       found.push_back(bits);
   }
   const auto constant =
       run_train(3, arguments_of(folder, "matrix-fsdp",
                                 {"--steps", "8", "--lr-schedule", "constant", "--metrics", folder + "/constant"}));
   ASSERT_EQ(constant.exit_code, 0) << constant.err;
-  EXPECT_EQ(found, loss_bits(folder + "/constant"));
+  EXPECT_EQ(found, loss_bits_of(folder + "/constant"));
 }
 
 TEST(TrainStrategies, predicted_memory_is_the_counted_one) {
   for (const std::string& strategy : strategies) {
     for (const std::string optimizer : {"muon", "adamw"}) {
-      const std::string folder = fresh_folder("strategies-memory");
-      write_file(folder + "/text.txt", sample_text(60000));
+      const std::string folder = text_folder("strategies-memory");
       const auto result =
           run_train(3, arguments_of(folder, strategy, {"--steps", "2", "--optimizer", optimizer, "--json"}));
       ASSERT_EQ(result.exit_code, 0) << strategy << ": " << result.err;

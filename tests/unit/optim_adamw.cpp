@@ -195,11 +195,7 @@ TEST(AdamW, AllocatesNothingAndReadsGradientsOnly) {
 }
 
 TEST(AdamW, OptionsOutOfRangeThrow) {
-  const auto make = [](auto change) {
-    AdamWOptions options;
-    change(options);
-    AdamW({}, options);
-  };
+  constexpr auto make = &test::make_with<AdamW, AdamWOptions>;
   EXPECT_THROW(make([](AdamWOptions& o) { o.beta1 = 1.0; }), InputError);
   EXPECT_THROW(make([](AdamWOptions& o) { o.beta2 = -0.5; }), InputError);
   EXPECT_THROW(make([](AdamWOptions& o) { o.epsilon = 0.0; }), InputError);

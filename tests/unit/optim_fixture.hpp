@@ -102,4 +102,12 @@ inline void fill(const TensorView<float>& view, float value) {
   Kokkos::deep_copy(view, value);
 }
 
+/// Makes an optimizer of nothing with changed options: whether it accepts them.
+template <class Optimizer, class Options>
+void make_with(void (*change)(Options& options)) {
+  Options options;
+  change(options);
+  Optimizer({}, options);
+}
+
 }  // namespace matrixfsdp::test

@@ -24,15 +24,8 @@ using test::state_of;
 using test::Strided;
 
 reference::ShampooSettings settings_of(const ShampooOptions& options) {
-  reference::ShampooSettings settings;
-  settings.learning_rate = options.learning_rate;
-  settings.weight_decay = options.weight_decay;
-  settings.beta1 = options.beta1;
+  auto settings = test::common_settings<reference::ShampooSettings>(options);
   settings.beta3 = options.beta3 == -1.0 ? options.beta1 : options.beta3;
-  settings.beta2 = options.beta2;
-  settings.epsilon = options.epsilon;
-  settings.bias_correction = options.bias_correction;
-  settings.frequency = static_cast<int>(options.preconditioner.frequency);
   settings.start = options.start_step == -1 ? settings.frequency : static_cast<int>(options.start_step);
   settings.grafting = static_cast<reference::GraftedNorm>(options.preconditioner.grafting);
   settings.grafting_beta2 = options.grafting_beta2;
@@ -123,25 +116,8 @@ TEST(Shampoo, BlocksHaveFactorsOfTheirOwn) {
 }
 
 TEST(Shampoo, ScalesGradientLearningRateAndDecayAsAsked) {
-  Parameters parameters;
-  ParameterGroup group;
-  group.learning_rate_scale = 0.5;
-  group.weight_decay = 0.125;
-  const ParameterView view = parameters.add(parameter("w", {6, 8}), ParameterKind::matrix, group);
   const ShampooOptions options = moderate();
-  reference::ShampooSettings settings = settings_of(options);
-  settings.learning_rate *= 0.5 * 0.75;
-  settings.weight_decay = 0.125;
-  const MatrixPart whole{0, 6, 8, 8, ""};
-  reference::Shampoo expected(settings, dense(view.weight, whole));
-  Shampoo shampoo(parameters.views(), options);
-  for (int step = 1; step <= 5; ++step) {
-    parameters.draw_gradients(static_cast<std::uint64_t>(step));
-    shampoo.step({0.25, 0.75, step});
-    const Dense g = dense(view.gradient, whole);
-    expected.step(reference::combine(0.25, g, 0.0, g));
-  }
-  EXPECT_LE(reference::relative_distance(dense(view.weight, whole), expected.weight), 2e-4);
+  test::expect_scaled_as_asked<Shampoo, reference::Shampoo>(options, settings_of(options), 2e-4);
 }
 
 linalg::EigenResult fails_single(MatrixView<float> a, const TensorView<float>& /*values*/,
@@ -257,11 +233,7 @@ TEST(Shampoo, SumThatWouldOverflowFails) {
 }
 
 TEST(Shampoo, OptionsAreChecked) {
-  const auto make = [](auto change) {
-    ShampooOptions options;
-    change(options);
-    Shampoo({}, options);
-  };
+  constexpr auto make = &test::make_with<Shampoo, ShampooOptions>;
   EXPECT_NO_THROW(make([](ShampooOptions&) {}));
   EXPECT_NO_THROW(make([](ShampooOptions& o) { o.beta2 = 1.0; }));
   EXPECT_THROW(make([](ShampooOptions& o) { o.learning_rate = -1.0; }), InputError);

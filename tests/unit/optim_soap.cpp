@@ -24,15 +24,8 @@ Dense basis(Soap& soap, const std::string& name, std::int64_t offset, std::int64
 }
 
 reference::SoapSettings settings_of(const SoapOptions& options) {
-  reference::SoapSettings settings;
-  settings.learning_rate = options.learning_rate;
-  settings.weight_decay = options.weight_decay;
-  settings.beta1 = options.beta1;
-  settings.beta2 = options.beta2;
+  auto settings = test::common_settings<reference::SoapSettings>(options);
   settings.factor_beta = options.factor_beta == -1.0 ? options.beta2 : options.factor_beta;
-  settings.epsilon = options.epsilon;
-  settings.bias_correction = options.bias_correction;
-  settings.frequency = static_cast<int>(options.preconditioner.frequency);
   return settings;
 }
 
@@ -114,8 +107,8 @@ TEST(Soap, FollowsTheReferenceWithItsOtherOptions) {
   compare(parameter("betas", {6, 7}), options, 8);
 }
 
-// CASES 4 and 20: vectors as matrices, odd extents. The factor of a vector has full rank after nine gradients; with less
-// a refresh may choose any basis of its null space.
+// CASES 4 and 20: vectors as matrices, odd extents. The factor of a vector has full rank after nine gradients; with
+// less a refresh may choose any basis of its null space.
 TEST(Soap, FollowsTheReferenceAtTheEdges) {
   for (const Shape& shape : {Shape{1, 9}, {9, 1}})
     compare(parameter("vector", shape), with_frequency(12), 14);
@@ -168,33 +161,12 @@ TEST(Soap, BeginsWithTheFirstGoodGradient) {
 }
 
 TEST(Soap, ScalesGradientLearningRateAndDecayAsAsked) {
-  Parameters parameters;
-  ParameterGroup group;
-  group.learning_rate_scale = 0.5;
-  group.weight_decay = 0.125;
-  const ParameterView view = parameters.add(parameter("w", {7, 7}), ParameterKind::matrix, group);
   const SoapOptions options = with_frequency(2);
-  reference::SoapSettings settings = settings_of(options);
-  settings.learning_rate *= 0.5 * 0.75;
-  settings.weight_decay = 0.125;
-  const MatrixPart whole{0, 7, 7, 7, ""};
-  reference::Soap expected(settings, dense(view.weight, whole));
-  Soap soap(parameters.views(), options);
-  for (int step = 1; step <= 5; ++step) {
-    parameters.draw_gradients(static_cast<std::uint64_t>(step));
-    soap.step({0.25, 0.75, step});
-    const Dense g = dense(view.gradient, whole);
-    expected.step(reference::combine(0.25, g, 0.0, g));
-  }
-  EXPECT_LE(reference::relative_distance(dense(view.weight, whole), expected.weight), 3e-4);
+  test::expect_scaled_as_asked<Soap, reference::Soap>(options, settings_of(options), 3e-4);
 }
 
 TEST(Soap, OptionsAreChecked) {
-  const auto make = [](auto change) {
-    SoapOptions options;
-    change(options);
-    Soap({}, options);
-  };
+  constexpr auto make = &test::make_with<Soap, SoapOptions>;
   EXPECT_NO_THROW(make([](SoapOptions&) {}));
   EXPECT_THROW(make([](SoapOptions& o) { o.learning_rate = INFINITY; }), InputError);
   EXPECT_THROW(make([](SoapOptions& o) { o.weight_decay = -1.0; }), InputError);
