@@ -73,9 +73,15 @@ if(needed)
   endif()
 endif()
 
+# cuBLAS and cuSOLVER, where Kokkos has CUDA, in the place of BLAS and LAPACK.
+matrixfsdp_needs(CUDA::cublas)
+if(needed AND "CUDA" IN_LIST Kokkos_DEVICES)
+  find_package(CUDAToolkit 12 REQUIRED)
+endif()
+
 # BLAS and LAPACK through the Fortran interface, which every implementation has. OpenBLAS first.
 matrixfsdp_needs(MatrixFSDP::blas)
-if(needed)
+if(needed AND NOT "CUDA" IN_LIST Kokkos_DEVICES)
   if(NOT BLA_VENDOR)
     set(BLA_VENDOR OpenBLAS)
     find_package(BLAS QUIET)

@@ -130,10 +130,17 @@ void add_precision_options(OptionReader& reader, CLI::App& app, Options& options
   reader.text(
       "--compute-dtype",
       "What the products of weights, forward and backward, are computed with: float32, or bfloat16 on a CPU that "
-      "has instructions for it: operands are rounded, sums are float32; attention, norms, losses and the "
+      "has instructions for it, or a CUDA device: operands are rounded, sums are float32; attention, norms, losses and "
+      "the "
       "optimizer's weights stay float32",
       "float32",
       [&options](const std::string& value) { options.compute_dtype = parse_wire("--compute-dtype", value); });
+  reader.choice("--math",
+                "What every product of float32 is computed with, the optimizer's too. tf32: entries rounded to 10 bits "
+                "of mantissa, on tensor cores of CUDA devices",
+                "float32",
+                {{"float32", [&options] { options.math = linalg::Math::float32; }},
+                 {"tf32", [&options] { options.math = linalg::Math::tf32; }}});
   app.add_option("--unit-policy", unit_policies, unit_policy_help())->allow_extra_args(false);
 }
 

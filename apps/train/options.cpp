@@ -17,6 +17,7 @@ namespace {
 
 /// What this build, this processor and the Gram form do not have.
 void check_precision(const Options& options) {
+  linalg::require_math(options.math, fmt::format("--math {}", name_of(options.math)));
   if (options.compute_dtype == DType::bfloat16) linalg::require_bfloat16("--compute-dtype bfloat16");
   const NewtonSchulzOptions& newton_schulz = options.optimizer.muon.newton_schulz;
   if (newton_schulz.norm_floor > 0 && options.strategy == StrategyKind::fsdp2)
@@ -169,6 +170,7 @@ nlohmann::json to_json(const Options& options) {
       {"recompute", options.recompute},
       {"health_every", options.health_every},
       {"compute_dtype", name_of(options.compute_dtype)},
+      {"math", name_of(options.math)},
       {"threads", options.threads},
       {"seed", options.seed},
       {"data", options.data},

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include <matrixfsdp/fsdp/sharded_model.hpp>
+#include <matrixfsdp/linalg/blas.hpp>
 #include <matrixfsdp/optim/routing.hpp>
 #include <matrixfsdp/optim/schedule.hpp>
 #include <matrixfsdp/plan/planner.hpp>
@@ -49,7 +50,8 @@ struct Options {
   std::int64_t micro_batch = 1;  ///< sequences per pass and rank
   std::int64_t steps = 200;
   bool recompute = false;
-  DType compute_dtype = DType::float32;  ///< of the products of weights
+  DType compute_dtype = DType::float32;       ///< of the products of weights
+  linalg::Math math = linalg::Math::float32;  ///< of all products of float
 
   std::string checkpoint_folder;
   std::int64_t checkpoint_every = 0;  ///< 0: at the end only

@@ -11,6 +11,7 @@
 #include <matrixfsdp/comm/mpi.hpp>
 #include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/core/log.hpp>
+#include <matrixfsdp/linalg/blas.hpp>
 #include <matrixfsdp/plan/report.hpp>
 #include <matrixfsdp/schema/optimizer_profile.hpp>
 
@@ -290,6 +291,7 @@ class Run {
 
 int run(Session& session, const Options& options, StopSignal* stop_signal) {
   validate(options, session.world().size());
+  linalg::set_math(options.math);
   return Run(session, options, stop_signal).execute();
 }
 

@@ -3,18 +3,8 @@
 
 #include <matrixfsdp/linalg/eigen.hpp>
 
-#include "linalg/fortran.hpp"
-
-extern "C" {
-void ssyevd_(const char*, const char*, const int*, float*, const int*, float*, float*, const int*, int*, const int*,
-             int*);
-void dsyevd_(const char*, const char*, const int*, double*, const int*, double*, double*, const int*, int*, const int*,
-             int*);
-void sgeqrf_(const int*, const int*, float*, const int*, float*, float*, const int*, int*);
-void dgeqrf_(const int*, const int*, double*, const int*, double*, double*, const int*, int*);
-void sorgqr_(const int*, const int*, const int*, float*, const int*, const float*, float*, const int*, int*);
-void dorgqr_(const int*, const int*, const int*, double*, const int*, const double*, double*, const int*, int*);
-}
+#include "linalg/backend.hpp"
+#include "linalg/column_major.hpp"
 
 namespace matrixfsdp::linalg {
 namespace {
@@ -47,11 +37,6 @@ bool lower_triangle_is_finite(const MatrixView<T>& a) {
   return bad == 0;
 }
 
-void check_argument(const char* routine, int info) {
-  if (info >= 0) return;
-  throw ContractError(fmt::format("{}: LAPACK refuses argument {}", routine, -info));
-}
-
 }  // namespace
 
 std::string EigenResult::message() const {
@@ -65,9 +50,9 @@ std::string EigenResult::message() const {
       break;
   }
   return fmt::format(
-      "eigenvectors of a {0}x{0} matrix of float{1}: LAPACK's {2}syevd did not converge (info {3}), "
+      "eigenvectors of a {0}x{0} matrix of float{1}: {2} did not converge (info {3}), "
       "expected info 0",
-      extent, bits, bits == 32 ? "s" : "d", info);
+      extent, bits, detail::eigensolver_name(bits), info);
 }
 
 DecompositionScratch DecompositionScratch::for_eigenvectors(std::int64_t extent) {
@@ -98,29 +83,17 @@ EigenResult eigenvectors(MatrixView<T> a, const TensorView<T>& values, const Dec
     throw ContractError(fmt::format("eigenvectors: matrix {}x{} and {} values, expected a square and as many values",
                                     a.rows, a.cols, values.extent(0)));
   }
-  const DecompositionScratch scratch = DecompositionScratch::for_eigenvectors(a.rows);
-  check_scratch("eigenvectors", scratch, workspace);
+  check_scratch("eigenvectors", DecompositionScratch::for_eigenvectors(a.rows), workspace);
   EigenResult result{EigenResult::Status::ok, a.rows, is_float<T> ? 32 : 64, 0};
   if (a.rows == 0) return result;
-  detail::wait_for_kernels();
   if (!lower_triangle_is_finite(a)) {
     result.status = EigenResult::Status::non_finite;
     return result;
   }
   const int n = detail::blas_int(a.rows);
   const int lda = detail::leading("eigenvectors", "A", a);
-  // By the extent alone: LAPACK chooses its block sizes, and so the bits, by the workspace that it is given.
-  const int reals = detail::blas_int(scratch.reals);
-  const int integers = detail::blas_int(scratch.integers);
   // Column-major sees our lower triangle as its upper one, and returns eigenvectors as columns: our rows.
-  if constexpr (is_float<T>) {
-    ssyevd_("V", "U", &n, a.data, &lda, values.data(), workspace.reals.data(), &reals, workspace.integers.data(),
-            &integers, &result.info);
-  } else {
-    dsyevd_("V", "U", &n, a.data, &lda, values.data(), workspace.reals.data(), &reals, workspace.integers.data(),
-            &integers, &result.info);
-  }
-  check_argument("eigenvectors", result.info);
+  result.info = detail::symmetric_eigenvectors(n, a.data, lda, values.data(), workspace);
   if (result.info > 0) result.status = EigenResult::Status::not_converged;
   return result;
 }
@@ -131,28 +104,13 @@ void orthonormal_rows(MatrixView<T> a, const DecompositionWorkspace<T>& workspac
     throw ContractError(
         fmt::format("orthonormal_rows: matrix {}x{}, expected no more rows than columns", a.rows, a.cols));
   }
-  const DecompositionScratch scratch = DecompositionScratch::for_orthonormal_rows(a.rows);
-  check_scratch("orthonormal_rows", scratch, workspace);
+  check_scratch("orthonormal_rows", DecompositionScratch::for_orthonormal_rows(a.rows), workspace);
   if (a.rows == 0) return;
-  detail::wait_for_kernels();
   // Column-major sees A^T.
   const int m = detail::blas_int(a.cols);
   const int n = detail::blas_int(a.rows);
   const int lda = detail::leading("orthonormal_rows", "A", a);
-  T* const tau = workspace.reals.data();
-  T* const work = tau + n;
-  const int size = detail::blas_int(scratch.reals - n);
-  int info = 0;
-  if constexpr (is_float<T>) {
-    sgeqrf_(&m, &n, a.data, &lda, tau, work, &size, &info);
-    check_argument("orthonormal_rows", info);
-    sorgqr_(&m, &n, &n, a.data, &lda, tau, work, &size, &info);
-  } else {
-    dgeqrf_(&m, &n, a.data, &lda, tau, work, &size, &info);
-    check_argument("orthonormal_rows", info);
-    dorgqr_(&m, &n, &n, a.data, &lda, tau, work, &size, &info);
-  }
-  check_argument("orthonormal_rows", info);
+  detail::orthonormal_columns(m, n, a.data, lda, workspace);
 }
 
 template class DecompositionWorkspace<float>;

@@ -4,6 +4,8 @@
 #include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/linalg/blas.hpp>
 
+#include "linalg/backend.hpp"
+#include "linalg/column_major.hpp"
 #include "linalg/fill_symmetric.hpp"
 #include "linalg/triangle_blocks.hpp"
 
@@ -26,9 +28,11 @@ void symmetric_product(MatrixView<const std::type_identity_t<T>> a, MatrixView<c
   }
   if (c.rows == 0) return;
   detail::for_each_triangle_block(0, c.rows, [&](const detail::TriangleBlock& block) {
-    gemm<T>(Op::none, Op::none, T{1}, a.row_block(block.row, block.rows), b.col_block(block.col, block.cols), T{0},
-            c.row_block(block.row, block.rows).col_block(block.col, block.cols));
+    detail::start(detail::column_gemm<T>("symmetric_product", Op::none, Op::none, T{1},
+                                         a.row_block(block.row, block.rows), b.col_block(block.col, block.cols), T{0},
+                                         c.row_block(block.row, block.rows).col_block(block.col, block.cols)));
   });
+  detail::finish();
   mirror<T>(c);
 }
 

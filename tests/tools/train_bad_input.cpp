@@ -45,6 +45,7 @@ const std::vector<BadInput>& bad_inputs() {
       {"unknown_param_dtype",
        {"--data", "FOLDER/text", "--param-dtype", "float16"},
        {"--param-dtype", "float16", "bfloat16"}},
+      {"unknown_math", {"--data", "FOLDER/text", "--math", "tf16"}, {"--math", "tf16", "tf32"}},
       {"wide_reduce_dtype",
        {"--data", "FOLDER/text", "--reduce-dtype", "float64"},
        {"--reduce-dtype", "float64", "float32"}},

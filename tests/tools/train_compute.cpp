@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <matrixfsdp/linalg/bfloat16.hpp>
+#include <matrixfsdp/linalg/blas.hpp>
 
 #include "support/small_run.hpp"
 
@@ -84,6 +85,7 @@ TEST(Compute, verify_compares_with_a_replica_that_computes_alike) {
 TEST(Compute, a_processor_without_bfloat16_is_told_in_one_line) {
   const std::string folder = text_folder("compute-refused");
   if (is_refused(folder)) return;
+  if (linalg::onednn_description() == "oneDNN: not built in") return;  // a device multiplies
   for (const char* option : {"--compute-dtype", "--ns-dtype"}) {
     const auto result = run_train(2, constant_run(folder, {option, "bfloat16"}),
                                   {{"ONEDNN_MAX_CPU_ISA", "AVX2"}, {"DNNL_MAX_CPU_ISA", "AVX2"}});
@@ -91,6 +93,20 @@ TEST(Compute, a_processor_without_bfloat16_is_told_in_one_line) {
     EXPECT_EQ(lines_of(result.err).size(), 1U) << result.err;
     EXPECT_NE(result.err.find(std::string(option) + " bfloat16: this processor"), std::string::npos) << result.err;
   }
+}
+
+// tf32 is never a surprise: it is asked for by name, and an error where there is none.
+TEST(Compute, tf32_is_refused_in_one_line_or_changes_the_bits) {
+  const std::string folder = text_folder("compute-tf32");
+  const std::string obstacle = linalg::tf32_obstacle();
+  if (obstacle.empty()) {
+    EXPECT_NE(losses(folder, 1, {"--math", "tf32"}), losses(folder, 1, {}));
+    return;
+  }
+  const auto result = run_train(2, small_run(folder) + Arguments{"--math", "tf32"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(lines_of(result.err).size(), 1U) << result.err;
+  EXPECT_NE(result.err.find("--math tf32: " + obstacle), std::string::npos) << result.err;
 }
 
 TEST(Compute, what_cannot_be_is_refused) {

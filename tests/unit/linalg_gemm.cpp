@@ -9,6 +9,7 @@
 #include <matrixfsdp/linalg/blas.hpp>
 
 #include "support/matrices.hpp"
+#include "support/messages.hpp"
 
 namespace matrixfsdp {
 namespace {
@@ -108,11 +109,13 @@ TYPED_TEST(LinalgGemm, StrideBelowColumnsThrows) {
 }
 
 TYPED_TEST(LinalgGemm, OneRowHasNoStride) {
-  std::vector<TypeParam> values{1, 2, 3};
-  TypeParam result = 0;
-  const MatrixView<TypeParam> row(values.data(), 1, 3, 0);
-  linalg::gemm<TypeParam>(Op::none, Op::transpose, 1, row, row, 0, MatrixView<TypeParam>(&result, 1, 1, 0));
-  EXPECT_EQ(result, TypeParam{14});
+  const Strided<TypeParam> values(1, 3);
+  for (int i = 0; i < 3; ++i)
+    values(0, i) = static_cast<TypeParam>(i + 1);
+  const Strided<TypeParam> result(1, 1);
+  const MatrixView<TypeParam> row(values.view().data, 1, 3, 0);
+  linalg::gemm<TypeParam>(Op::none, Op::transpose, 1, row, row, 0, MatrixView<TypeParam>(result.view().data, 1, 1, 0));
+  EXPECT_EQ(result(0, 0), TypeParam{14});
 }
 
 // CASES 43 of the same kind: a count that BLAS cannot hold is refused, not wrapped.
@@ -129,6 +132,20 @@ TYPED_TEST(LinalgGemm, ExtentBeyondBlasThrows) {
 TEST(LinalgThreads, CountBelowOneThrows) {
   EXPECT_THROW(linalg::set_threads(0), ContractError);
   EXPECT_THROW(linalg::set_threads(-3), ContractError);
+}
+
+TEST(LinalgMath, Tf32IsAnErrorThatNamesWhatIsMissing) {
+  EXPECT_EQ(linalg::name_of(linalg::Math::float32), "float32");
+  EXPECT_EQ(linalg::name_of(linalg::Math::tf32), "tf32");
+  EXPECT_NO_THROW(linalg::set_math(linalg::Math::float32));
+  const std::string obstacle = linalg::tf32_obstacle();
+  if (obstacle.empty()) {
+    EXPECT_NO_THROW(linalg::require_math(linalg::Math::tf32, "--math tf32"));
+    return;
+  }
+  EXPECT_EQ(test::message_of<InputError>([] { linalg::set_math(linalg::Math::tf32); }), "tf32: " + obstacle);
+  EXPECT_EQ(test::message_of<InputError>([] { linalg::require_math(linalg::Math::tf32, "--math tf32"); }),
+            "--math tf32: " + obstacle);
 }
 
 TEST(LinalgThreads, BlasIsNamedInOneLine) {

@@ -36,6 +36,12 @@ class IoError : public Error {
   using Error::Error;
 };
 
+/// A device, or a library that computes on it, failed: the call, its status, and the extents it was given.
+class DeviceError : public Error {
+ public:
+  using Error::Error;
+};
+
 /// Throws ContractError with `message` unless `condition` holds. For preconditions whose message names no value; one
 /// that does is built behind an `if`, so that a check that holds costs nothing.
 inline void require(bool condition, const char* message) {

@@ -2,14 +2,16 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <type_traits>
 
 #include <matrixfsdp/tensor/tensor.hpp>
 
 /// @file
-/// The one seam over BLAS. All matrices are row-major. A call with no elements in the result does nothing, and a
+/// The one seam over BLAS: a host's, or cuBLAS where Kokkos was built for CUDA. All matrices are row-major. A call with no elements in the result does nothing, and a
 /// product is complete when the call returns. Throws ContractError for extents that do not fit each other, for an
 /// extent or stride beyond int, which BLAS counts in, and for a stride below the columns of a matrix with more than one
-/// row. Unchecked: C overlaps neither A nor B.
+/// row; DeviceError where a library of the device fails. Unchecked: C overlaps neither A nor B.
 namespace matrixfsdp::linalg {
 
 /// How an operand enters a product.
@@ -55,7 +57,26 @@ std::int64_t symmetric_product_flops(std::int64_t extent);
 /// Throws ContractError for less than one.
 void set_threads(int threads);
 
-/// "OpenBLAS 0.3.21 ...": for --version.
+/// What products of float are computed with.
+enum class Math {
+  float32,  ///< every entry as it is
+  tf32,     ///< entries rounded to 10 bits of mantissa, products summed in float32: tensor cores of CUDA devices
+};
+/// "float32" or "tf32".
+std::string_view name_of(Math math);
+
+/// Why this build on this device has no tf32, as one clause: no CUDA, or a device of a compute capability below 8.0.
+/// Empty where it has it.
+std::string tf32_obstacle();
+
+/// Throws InputError "<user>: <obstacle>" for a math that has one.
+void require_math(Math math, std::string_view user);
+
+/// Of each following gemm, syrk and symmetric product of float of this thread; float32 until it is called. Kokkos must be
+/// running. Throws InputError as require_math does.
+void set_math(Math math);
+
+/// "OpenBLAS 0.3.21 ...", or "cuBLAS 13.0.2, cuSOLVER 12.0.4": for --version.
 std::string blas_description();
 
 }  // namespace matrixfsdp::linalg

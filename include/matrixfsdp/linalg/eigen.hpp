@@ -5,9 +5,9 @@
 
 #include <matrixfsdp/tensor/tensor.hpp>
 
-/// The seam over LAPACK: symmetric eigenvectors and orthonormal bases of row-major matrices. Bases are rows, so that
-/// nothing is transposed for LAPACK, which is column-major. Complete when a call returns. Throws ContractError as
-/// blas.hpp does, and for a matrix of another shape than is asked for.
+/// The seam over LAPACK, or cuSOLVER where Kokkos was built for CUDA: symmetric eigenvectors and orthonormal bases of
+/// row-major matrices. Bases are rows, so that nothing is transposed for LAPACK, which is column-major. Complete when a call returns. Throws ContractError as
+/// blas.hpp does, and for a matrix of another shape than is asked for; DeviceError as blas.hpp does.
 namespace matrixfsdp::linalg {
 
 /// How a decomposition ended: a matrix without eigenvalues is an answer, not an exception.
@@ -16,7 +16,7 @@ struct EigenResult {
   enum class Status {
     ok,             ///< eigenvalues and vectors
     non_finite,     ///< the matrix has a NaN or an infinity: nothing was computed, it is as it was
-    not_converged,  ///< LAPACK gave up: the matrix holds what came out
+    not_converged,  ///< LAPACK or cuSOLVER gave up: the matrix holds what came out
   };
 
   Status status = Status::ok;  ///< see above
@@ -30,7 +30,8 @@ struct EigenResult {
 };
 
 /// Elements of scratch: of the largest extent that it is made for. LAPACK's own minimum for ssyevd, 1 + 6 m + 2 m^2
-/// reals and 3 + 5 m integers, and room for blocks of 64 columns in QR.
+/// reals and 3 + 5 m integers, and room for blocks of 64 columns in QR. cuSOLVER may ask for more, which this library
+/// then keeps apart.
 struct DecompositionScratch {
   std::int64_t reals = 0;     ///< of the matrix' type
   std::int64_t integers = 0;  ///< 32 bits each

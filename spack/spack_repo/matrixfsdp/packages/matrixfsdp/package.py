@@ -48,7 +48,8 @@ class Matrixfsdp(CMakePackage, CudaPackage, ROCmPackage):
     depends_on("kokkos@3.4:4")
     depends_on("kokkos+openmp", when="+openmp")
     depends_on("kokkos+shared", when="+shared")  # not a copy of it in each of our libraries
-    depends_on("blas")
+    depends_on("blas", when="~cuda")
+    depends_on("lapack", when="~cuda")
     depends_on("hdf5@1.10:~cxx~fortran")
     depends_on("fmt@8:")
     depends_on("nlohmann-json@3.10:")
@@ -57,7 +58,7 @@ class Matrixfsdp(CMakePackage, CudaPackage, ROCmPackage):
     depends_on("onednn@2.6:", when="+onednn")
     depends_on("googletest@1.12:", when="+tests", type="build")
 
-    # One architecture of devices for all that runs on them.
+    # One architecture of devices for all that runs on them. cuBLAS and cuSOLVER come with cuda, in the place of blas.
     depends_on("kokkos+cuda+cuda_lambda+wrapper cxxstd=20", when="+cuda")
     for arch in CudaPackage.cuda_arch_values:
         depends_on(f"kokkos cuda_arch={arch}", when=f"+cuda cuda_arch={arch}")
@@ -75,6 +76,7 @@ class Matrixfsdp(CMakePackage, CudaPackage, ROCmPackage):
     conflicts(
         "amdgpu_target=none", when="+rocm", msg="Kokkos compiles for one architecture: +rocm needs amdgpu_target=<name>"
     )
+    conflicts("+onednn", when="+cuda", msg="cuBLAS multiplies bfloat16 on devices: +cuda needs ~onednn")
     conflicts("^cuda@:11", when="+cuda", msg="C++20 in device code needs CUDA 12 or newer")
     conflicts("%gcc@:10", msg="C++20 needs GCC 11 or newer")
     conflicts("%clang@:13", msg="C++20 needs Clang 14 or newer")
@@ -94,6 +96,8 @@ class Matrixfsdp(CMakePackage, CudaPackage, ROCmPackage):
             self.define_from_variant("MATRIXFSDP_BUILD_TESTS", "tests"),
             self.define_from_variant("MATRIXFSDP_ENABLE_NCCL", "nccl"),
             self.define_from_variant("MATRIXFSDP_ENABLE_ONEDNN", "onednn"),
+            self.define_from_variant("MATRIXFSDP_REQUIRE_CUDA", "cuda"),
+            self.define_from_variant("MATRIXFSDP_REQUIRE_HIP", "rocm"),
             self.define("MATRIXFSDP_BUILD_APPS", True),
             self.define("MATRIXFSDP_FETCH_DEPENDENCIES", False),
             self.define("Kokkos_ROOT", self.spec["kokkos"].prefix),
