@@ -9,6 +9,7 @@
 
 #include "apps/bench/checkpoint.hpp"
 #include "apps/bench/collectives.hpp"
+#include "apps/bench/many_matrices.hpp"
 #include "apps/bench/newton_schulz.hpp"
 #include "apps/bench/optimizer_step.hpp"
 #include "apps/bench/overlap.hpp"
@@ -24,9 +25,9 @@ namespace {
 
 /// In the order of --help.
 std::vector<Command> add_commands(CLI::App& app) {
-  return {add_train_step(app),    add_collectives(app),    add_overlap(app),
-          add_newton_schulz(app), add_optimizer_step(app), add_planner(app),
-          add_paper_model(app),   add_checkpoint(app),     add_results_page(app)};
+  return {add_train_step(app),    add_collectives(app),    add_overlap(app), add_newton_schulz(app),
+          add_many_matrices(app), add_optimizer_step(app), add_planner(app), add_paper_model(app),
+          add_checkpoint(app),    add_results_page(app)};
 }
 
 /// What was asked for, or why it cannot be done: told once MPI knows the rank.

@@ -27,6 +27,7 @@ StrategyOptions strategy_options(const OptimizerStepOptions& options) {
   StrategyOptions result;
   result.optimizer.matrices = parse_matrix_optimizer(options.optimizer);
   result.optimizer.muon.newton_schulz.steps = options.newton_schulz_steps;
+  result.optimizer.workers = options.threads;
   return result;
 }
 

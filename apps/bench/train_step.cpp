@@ -30,6 +30,7 @@ train::Options training_options(const TrainStepOptions& options, int world_size)
   result.recompute = options.recompute;
   result.optimizer.matrices = parse_matrix_optimizer(options.optimizer);
   result.optimizer.muon.newton_schulz.steps = options.newton_schulz_steps;
+  result.optimizer.workers = options.threads;
   result.planner.optimizer = cost_of(result.optimizer);
   return result;
 }

@@ -54,6 +54,7 @@ struct Numbers {
   std::int64_t ranks = 0;
   std::int64_t nodes = 0;
   std::int64_t newton_schulz_steps = 0;
+  std::int64_t threads = 1;
 };
 
 void add_plan_options(OptionReader& reader, PlanCommand& command, Numbers& numbers, OptimizerOptions& known) {
@@ -79,7 +80,7 @@ void add_plan_options(OptionReader& reader, PlanCommand& command, Numbers& numbe
             {MatrixOptimizer::muon});
 }
 
-void add_machine_options(OptionReader& reader, CLI::App& app, PlanCommand& command) {
+void add_machine_options(OptionReader& reader, CLI::App& app, PlanCommand& command, Numbers& numbers) {
   reader.text("--machine",
               fmt::format("Where the step would run: {}, here (measured in about a second), or a file",
                           fmt::join(machine_preset_names(), ", ")),
@@ -90,6 +91,9 @@ void add_machine_options(OptionReader& reader, CLI::App& app, PlanCommand& comma
               [&command](const std::string& value) { command.collective_profile = value; });
   reader.integer("--micro-batch", command.micro_batch, 1, "Sequences per pass and rank");
   reader.integer("--passes", command.passes, 1, "Passes of a rank in a step");
+  reader.integer("--threads", numbers.threads, 1,
+                 "Of each rank: matrices that its optimizer steps at once, each with scratch of its own, for the "
+                 "predicted memory");
   reader.text("--param-dtype", "What weights travel as: float32, bfloat16", "float32",
               [&command](const std::string& value) { command.param_dtype = parse_travel("--param-dtype", value); });
   reader.text("--reduce-dtype", "What gradients travel as: float32, bfloat16", "float32",
@@ -122,11 +126,13 @@ void check(const PlanCommand& command) {
   if (!command.write_machine.empty()) needs_machine(fmt::format("--write-machine '{}'", command.write_machine));
   if (command.micro_batch != 1) needs_machine(fmt::format("--micro-batch {}", command.micro_batch));
   if (command.recompute) needs_machine("--recompute");
+  if (command.planner.optimizer.workers != 1)
+    needs_machine(fmt::format("--threads {}", command.planner.optimizer.workers));
   if (!command.master_weights) needs_machine("--no-master-weights");
 }
 
 void take(const Numbers& numbers, PlanCommand& command) {
-  const auto [ranks, nodes, steps] = numbers;
+  const auto [ranks, nodes, steps, threads] = numbers;
   if (command.model.empty())
     throw InputError(fmt::format("--model '': expected one of {}", fmt::join(transformer_names(), ", ")));
   if (ranks < 1 || ranks > most_ranks)
@@ -136,6 +142,10 @@ void take(const Numbers& numbers, PlanCommand& command) {
   constexpr std::int64_t most_steps = 1000;
   if (steps > most_steps)
     throw InputError(fmt::format("--ns-steps {}: expected a number from 1 to {}", steps, most_steps));
+  constexpr std::int64_t most_threads = 1 << 16;
+  if (threads > most_threads)
+    throw InputError(fmt::format("--threads {}: expected a number from 1 to {}", threads, most_threads));
+  command.planner.optimizer.workers = static_cast<int>(threads);
   command.ranks = static_cast<int>(ranks);
   command.nodes = static_cast<int>(nodes);
   command.planner.optimizer.newton_schulz_steps = static_cast<int>(steps);
@@ -153,7 +163,7 @@ PlanCommand parse_plan_command(int argc, char** argv) {
   OptionReader reader(app);
   OptimizerOptions known;
   add_plan_options(reader, command, numbers, known);
-  add_machine_options(reader, app, command);
+  add_machine_options(reader, app, command, numbers);
   command.text_and_exit = parse_arguments(app, argc, argv);
   if (!command.text_and_exit.empty()) return command;
   known.check(command.planner.optimizer.matrices);

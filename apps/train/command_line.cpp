@@ -108,7 +108,9 @@ void add_parallel_options(OptionReader& reader, Options& options, std::int64_t& 
       "--shard-size", shard_size, 0,
       "Ranks of a shard group: each group of neighbouring ranks (a node's, say) holds the whole model, so that "
       "units are unsharded inside it; 0: all ranks are one group");
-  reader.integer("--threads", threads, 1, "Threads of each rank (BLAS and Kokkos); the bits of a run depend on it");
+  reader.integer("--threads", threads, 1,
+                 "Threads of each rank (BLAS and Kokkos), and matrices that its optimizer steps at once. The bits of a "
+                 "run depend on it: of forward and backward, not of the optimizer");
   reader.real("--timeout", options.timeout_seconds, 0.1, 1e6, "Seconds until a wait for another rank ends the job");
 }
 
@@ -235,6 +237,7 @@ CommandLine parse_command_line(int argc, char** argv) {
   add_unit_policies(unit_policies, options.sharding.policies);
   options.seed = options.sharding.seed = static_cast<std::uint64_t>(seed);
   options.threads = static_cast<int>(threads);
+  options.optimizer.workers = options.threads;
   options.sharding.shard_size = static_cast<int>(std::min<std::int64_t>(shard_size, std::numeric_limits<int>::max()));
   options.schedule.total_steps = options.steps;
   matrices.resolve();

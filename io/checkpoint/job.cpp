@@ -1,34 +1,15 @@
 #include "io/checkpoint/job.hpp"
 
 #include <condition_variable>
-#include <csignal>
 #include <mutex>
 #include <utility>
 
-#include <pthread.h>
+#include "core/blocked_signals.hpp"
 
 namespace matrixfsdp::io {
 namespace {
 
 constexpr std::chrono::seconds patience{5};
-
-/// A thread inherits the mask of the one that starts it.
-class BlockedSignals {
- public:
-  BlockedSignals() {
-    sigset_t all;
-    sigfillset(&all);
-    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP})
-      sigdelset(&all, fault);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  BlockedSignals(const BlockedSignals&) = delete;
-  BlockedSignals& operator=(const BlockedSignals&) = delete;
-
- private:
-  sigset_t before_{};
-};
 
 }  // namespace
 
@@ -41,7 +22,7 @@ struct Job::Shared {
 };
 
 Job::Job(Body body) : shared_(std::make_shared<Shared>()) {
-  const BlockedSignals blocked;
+  const matrixfsdp::detail::BlockedSignals blocked;
   thread_ = std::thread([shared = shared_, body = std::move(body)]() mutable {
     std::optional<Failure> failure;
     try {

@@ -36,8 +36,10 @@ constexpr float failure = std::numeric_limits<float>::quiet_NaN();
 /// and the last one returns meanwhile.
 class ExchangedMuon final : public RowMuon {
  public:
-  ExchangedMuon(ShardedModel& model, std::vector<ParameterView> views, const MuonOptions& options)
-      : RowMuon(model, std::move(views), options), rank_(communicator().rank()), ranks_(communicator().size()) {
+  ExchangedMuon(ShardedModel& model, std::vector<ParameterView> views, const MuonOptions& options, int workers)
+      : RowMuon(model, std::move(views), options, workers),
+        rank_(communicator().rank()),
+        ranks_(communicator().size()) {
     const OptimizerCost cost{options.newton_schulz.algorithm,
                              options.newton_schulz.steps,
                              MatrixOptimizer::muon,
@@ -209,8 +211,8 @@ class ExchangedMuon final : public RowMuon {
 }  // namespace
 
 std::unique_ptr<Optimizer> make_exchanged_muon(ShardedModel& model, std::vector<ParameterView> views,
-                                               const MuonOptions& options) {
-  return std::make_unique<ExchangedMuon>(model, std::move(views), options);
+                                               const MuonOptions& options, int workers) {
+  return std::make_unique<ExchangedMuon>(model, std::move(views), options, workers);
 }
 
 }  // namespace matrixfsdp::baselines

@@ -12,9 +12,9 @@ namespace {
 /// fsdp2-gather: each matrix is gathered once, and every rank orthogonalizes it. The next ones arrive meanwhile.
 class GatheredMuon final : public RowMuon {
  public:
-  GatheredMuon(ShardedModel& model, std::vector<ParameterView> views, const MuonOptions& options,
+  GatheredMuon(ShardedModel& model, std::vector<ParameterView> views, const MuonOptions& options, int workers,
                CollectiveAlgorithm algorithm, std::int64_t ahead)
-      : RowMuon(model, std::move(views), options),
+      : RowMuon(model, std::move(views), options, workers),
         tables_(communicator(), algorithm),
         ahead_(static_cast<std::size_t>(ahead)) {
     const std::size_t slots = std::min(ahead_ + 1, std::max<std::size_t>(1, matrices().size()));
@@ -81,9 +81,9 @@ class GatheredMuon final : public RowMuon {
 }  // namespace
 
 std::unique_ptr<Optimizer> make_gathered_muon(ShardedModel& model, std::vector<ParameterView> views,
-                                              const MuonOptions& options, CollectiveAlgorithm algorithm,
+                                              const MuonOptions& options, int workers, CollectiveAlgorithm algorithm,
                                               std::int64_t ahead) {
-  return std::make_unique<GatheredMuon>(model, std::move(views), options, algorithm, ahead);
+  return std::make_unique<GatheredMuon>(model, std::move(views), options, workers, algorithm, ahead);
 }
 
 }  // namespace matrixfsdp::baselines

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "tensor/for_range.hpp"
+
 namespace matrixfsdp::baselines {
 namespace {
 
@@ -66,12 +68,15 @@ const LocalRows* RowMatrix::rows_of(std::size_t block) const {
   return nullptr;
 }
 
-RowMuon::RowMuon(ShardedModel& model, std::vector<ParameterView> views, const MuonOptions& options)
+RowMuon::RowMuon(ShardedModel& model, std::vector<ParameterView> views, const MuonOptions& options, int workers)
     : communicator_(model.communicator()),
       options_(checked(options)),
       views_(matrixfsdp::detail::canonical(std::move(views), self)),
       matrices_(row_matrices(model, views_)),
-      momentum_("matrixfsdp::baselines::momentum", views_) {}
+      momentum_("matrixfsdp::baselines::momentum", views_),
+      workers_(workers) {
+  if (matrixfsdp::detail::kernels_run_on_host) workspace_.workers = &workers_;
+}
 
 std::vector<StateView> RowMuon::state() {
   std::vector<StateView> state;
@@ -141,6 +146,14 @@ void RowMuon::apply(const RowMatrix& matrix, const LocalRows& rows, const StepIn
 }
 
 bool RowMuon::orthogonalize_whole(const RowMatrix& matrix, const TensorView<float>& whole, StepResult& result) {
+  bool good = false;
+  workers_.run([&](std::int64_t worker) {
+    if (worker == 0) good = orthogonalize_parts(matrix, whole, result);
+  });
+  return good;
+}
+
+bool RowMuon::orthogonalize_parts(const RowMatrix& matrix, const TensorView<float>& whole, StepResult& result) {
   for (const std::vector<MatrixPart>& parts : matrix.parts) {
     for (const MatrixPart& part : parts) {
       const MatrixView<float> view = part_view(whole, part);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <matrixfsdp/fsdp/sharded_model.hpp>
+#include <matrixfsdp/linalg/workers.hpp>
 #include <matrixfsdp/optim/muon.hpp>
 #include <matrixfsdp/optim/muon_phases.hpp>
 #include <matrixfsdp/plan/row_shards.hpp>
@@ -45,8 +46,9 @@ class RowMuon : public Optimizer {
   StepResult step(const StepInput& input) final;
 
  protected:
-  /// `views` are this rank's rows of the model's trainable matrices. Throws as Muon does.
-  RowMuon(ShardedModel& model, std::vector<ParameterView> views, const MuonOptions& options);
+  /// `views` are this rank's rows of the model's trainable matrices. Throws as Muon does. `workers` share the large
+  /// products of a whole matrix as Muon's do, for the same bits.
+  RowMuon(ShardedModel& model, std::vector<ParameterView> views, const MuonOptions& options, int workers = 1);
 
   /// Communicates, and steps all matrices.
   virtual void step_all(const StepInput& input, StepResult& result) = 0;
@@ -72,6 +74,7 @@ class RowMuon : public Optimizer {
   [[nodiscard]] std::int64_t scratch_bytes() const { return workspace_.bytes(); }
 
  private:
+  bool orthogonalize_parts(const RowMatrix& matrix, const TensorView<float>& whole, StepResult& result);
   void apply(const RowMatrix& matrix, const LocalRows& rows, const StepInput& input, const TensorView<float>& update);
   [[nodiscard]] MuonMomentum factors(const StepInput& input) const;
 
@@ -80,6 +83,7 @@ class RowMuon : public Optimizer {
   std::vector<ParameterView> views_;
   std::vector<RowMatrix> matrices_;
   detail::State momentum_;
+  linalg::Workers workers_;
   NewtonSchulzWorkspace<float> workspace_;
   bool interrupted_ = false;
 };
@@ -96,9 +100,9 @@ inline std::int64_t bytes_of(const Tensor<float>& tensor) {
 std::unique_ptr<Optimizer> make_sharded_muon(ShardedModel& model, std::vector<ParameterView> views,
                                              const MuonOptions& options, CollectiveAlgorithm algorithm);
 std::unique_ptr<Optimizer> make_gathered_muon(ShardedModel& model, std::vector<ParameterView> views,
-                                              const MuonOptions& options, CollectiveAlgorithm algorithm,
+                                              const MuonOptions& options, int workers, CollectiveAlgorithm algorithm,
                                               std::int64_t ahead);
 std::unique_ptr<Optimizer> make_exchanged_muon(ShardedModel& model, std::vector<ParameterView> views,
-                                               const MuonOptions& options);
+                                               const MuonOptions& options, int workers);
 
 }  // namespace matrixfsdp::baselines

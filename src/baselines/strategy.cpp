@@ -48,14 +48,16 @@ std::unique_ptr<Optimizer> optimizer_of(StrategyKind kind, ShardedModel& model, 
     return make_optimizer(model.trainable(), options.optimizer);
   if (options.optimizer.matrices == MatrixOptimizer::adamw) return make_optimizer(model.trainable(), options.optimizer);
   const CollectiveAlgorithm algorithm = options.sharding.collective;
-  return make_optimizer(
-      model.trainable(), options.optimizer, [&](std::vector<ParameterView> views, const RoutingOptions& routing) {
-        const MuonOptions& muon = routing.muon;
-        if (kind == StrategyKind::fsdp2) return baselines::make_sharded_muon(model, std::move(views), muon, algorithm);
-        if (kind == StrategyKind::fsdp2_gather)
-          return baselines::make_gathered_muon(model, std::move(views), muon, algorithm, options.matrices_ahead);
-        return baselines::make_exchanged_muon(model, std::move(views), muon);
-      });
+  return make_optimizer(model.trainable(), options.optimizer,
+                        [&](std::vector<ParameterView> views, const RoutingOptions& routing) {
+                          const MuonOptions& muon = routing.muon;
+                          if (kind == StrategyKind::fsdp2)
+                            return baselines::make_sharded_muon(model, std::move(views), muon, algorithm);
+                          if (kind == StrategyKind::fsdp2_gather)
+                            return baselines::make_gathered_muon(model, std::move(views), muon, routing.workers,
+                                                                 algorithm, options.matrices_ahead);
+                          return baselines::make_exchanged_muon(model, std::move(views), muon, routing.workers);
+                        });
 }
 
 }  // namespace

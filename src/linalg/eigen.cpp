@@ -5,6 +5,7 @@
 
 #include "linalg/backend.hpp"
 #include "linalg/column_major.hpp"
+#include "tensor/for_range.hpp"
 
 namespace matrixfsdp::linalg {
 namespace {
@@ -26,15 +27,11 @@ void check_scratch(const char* self, const DecompositionScratch& needed, const D
 /// The triangle that eigenvectors() reads. LAPACK may loop or stop the process over a NaN.
 template <class T>
 bool lower_triangle_is_finite(const MatrixView<T>& a) {
-  std::int64_t bad = 0;
-  Kokkos::parallel_reduce(
-      "matrixfsdp::linalg::finite", Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::int64_t>>(0, a.rows),
-      KOKKOS_LAMBDA(const std::int64_t i, std::int64_t& count) {
-        for (std::int64_t j = 0; j <= i; ++j)
-          count += a(i, j) - a(i, j) == T{0} ? 0 : 1;
-      },
-      bad);
-  return bad == 0;
+  return matrixfsdp::detail::sum_range(
+             "matrixfsdp::linalg::finite", a.rows, KOKKOS_LAMBDA(const std::int64_t i, std::int64_t& count) {
+               for (std::int64_t j = 0; j <= i; ++j)
+                 count += a(i, j) - a(i, j) == T{0} ? 0 : 1;
+             }) == 0;
 }
 
 }  // namespace

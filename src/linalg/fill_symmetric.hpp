@@ -4,6 +4,8 @@
 
 #include <matrixfsdp/tensor/tensor.hpp>
 
+#include "tensor/for_range.hpp"
+
 namespace matrixfsdp::linalg::detail {
 
 /// Both triangles of C, tile by tile: a plain transposed walk would miss the cache once per element, and a tile's rows
@@ -53,9 +55,7 @@ template <bool both, class T, class Value>
 void fill_symmetric(const char* label, MatrixView<T> c, const Value& value) {
   using Tiles = SymmetricTiles<T, Value, both>;
   const std::int64_t tiles = (c.rows + Tiles::tile - 1) / Tiles::tile;
-  Kokkos::parallel_for(label, Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::int64_t>>(0, tiles),
-                       Tiles{c, value});
-  Kokkos::fence();
+  matrixfsdp::detail::for_range(label, tiles, Tiles{c, value});
 }
 
 }  // namespace matrixfsdp::linalg::detail

@@ -41,7 +41,6 @@ linalg::EigenResult eigenvectors_with_retry(const MatrixView<const float>& matri
                                             const MatrixView<float>& square, const TensorView<float>& values,
                                             const linalg::DecompositionWorkspace<float>& workspace,
                                             const Decompositions& decompositions) {
-  Kokkos::fence();
   copy_shifted<float>(matrix, factor, shift, square);
   const linalg::EigenResult result = decompositions.single(square, values, workspace);
   return result.ok() ? result : in_double(matrix, factor, shift, square, values, decompositions);

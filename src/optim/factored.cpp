@@ -8,6 +8,7 @@
 #include <matrixfsdp/linalg/blas.hpp>
 
 #include "optim/factored_kernels.hpp"
+#include "orthogonalize/normalize.hpp"
 
 namespace matrixfsdp::detail {
 namespace {
@@ -60,7 +61,8 @@ void Squares::fill_identity(std::size_t index, const std::vector<Block>& blocks)
 }
 
 void Squares::fill_zero(std::size_t index) const {
-  Kokkos::deep_copy(state_[index], 0.0F);
+  const TensorView<float> all = state_[index];
+  detail::fill_zero<float>({all.data(), 1, static_cast<std::int64_t>(all.extent(0))});
 }
 
 StateView Squares::view(std::size_t index, const std::vector<Block>& blocks, const char* name,

@@ -3,13 +3,13 @@
 #include <cmath>
 
 #include "orthogonalize/entries.hpp"
+#include "tensor/for_range.hpp"
 
 namespace matrixfsdp::detail {
 namespace {
 
 using ConstMatrix = MatrixView<const float>;
 using Matrix = MatrixView<float>;
-using Policy = Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::int64_t>>;
 
 struct IdentityEntry {
   Matrix matrix;
@@ -92,7 +92,6 @@ struct GatherColEntry {
 template <class Entry>
 void run(const char* label, const Matrix& extents, const Entry& entry) {
   for_each_entry(label, extents.rows, extents.cols, entry);
-  Kokkos::fence();
 }
 
 }  // namespace
@@ -130,14 +129,13 @@ void row_products(const ConstMatrix& a, const ConstMatrix& b, const TensorView<f
   float* const result = values.data();
   const ConstMatrix left = a;
   const ConstMatrix right = b;
-  Kokkos::parallel_for(
-      "matrixfsdp::optim::row_products", Policy(0, a.rows), KOKKOS_LAMBDA(const std::int64_t i) {
+  for_range(
+      "matrixfsdp::optim::row_products", a.rows, KOKKOS_LAMBDA(const std::int64_t i) {
         double sum = 0.0;
         for (std::int64_t j = 0; j < left.cols; ++j)
           sum += static_cast<double>(left(i, j)) * static_cast<double>(right(i, j));
         result[i] = static_cast<float>(sum);
       });
-  Kokkos::fence();
 }
 
 void gather_rows(const TensorView<int>& order, const ConstMatrix& from, const Matrix& to) {

@@ -1,11 +1,14 @@
 #include "optim/matrices.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/core/shape.hpp>
+
+#include "tensor/for_range.hpp"
 
 namespace matrixfsdp::detail {
 namespace {
@@ -19,11 +22,65 @@ void check_is_whole_matrix(const ParameterView& view, std::string_view optimizer
 
 }  // namespace
 
-Matrices::Matrices(std::vector<ParameterView> views, std::string_view optimizer)
-    : optimizer_(optimizer), views_(canonical(std::move(views), optimizer)) {
+Matrices::Matrices(std::vector<ParameterView> views, std::string_view optimizer, const OptimizerCost& cost)
+    : optimizer_(optimizer),
+      views_(canonical(std::move(views), optimizer)),
+      outcomes_(views_.size()),
+      workers_(std::make_unique<linalg::Workers>(views_.empty() ? std::min(1, cost.workers) : cost.workers)) {
+  std::vector<std::int64_t> costs;
   for (const ParameterView& view : views_) {
     check_is_whole_matrix(view, optimizer);
     parts_.push_back(matrix_parts(*view.spec));
+    costs.push_back(step_flops(*view.spec, cost));
+  }
+  lists_ = WorkerLists(std::move(costs), workers_->count());
+}
+
+linalg::Workers* Matrices::product_workers() const {
+  return kernels_run_on_host ? workers_.get() : nullptr;
+}
+
+std::span<const std::size_t> Matrices::of_worker(int worker) const {
+  return lists_.most_of(worker);
+}
+
+void Matrices::begin(const StepInput& input) {
+  for (std::size_t i = 0; i < views_.size(); ++i) {
+    outcomes_[i] = {};
+    outcomes_[i].wanted = !views_[i].elements.empty() && is_of(input.unit, views_[i]);
+  }
+  lists_.assign([this](std::size_t i) { return outcomes_[i].wanted; });
+}
+
+StepResult Matrices::gathered() const {
+  StepResult all;
+  for (std::size_t i = 0; i < views_.size(); ++i) {
+    const Outcome& outcome = outcomes_[i];
+    if (outcome.error) std::rethrow_exception(outcome.error);
+    if (!outcome.wanted) continue;
+    all.flops += outcome.result.flops;
+    if (!outcome.stepped) {
+      all.failed.push_back(views_[i].spec->name);
+      continue;
+    }
+    all.matrices_orthogonalized += static_cast<std::int64_t>(parts_[i].size());
+    all.seconds.push_back({views_[i].spec, outcome.seconds});
+  }
+  return all;
+}
+
+std::exception_ptr Matrices::named_error(std::size_t index) const {
+  const std::string& name = views_[index].spec->name;
+  try {
+    throw;
+  } catch (const InputError& error) {
+    return std::make_exception_ptr(InputError(fmt::format("{}, {}: {}", optimizer_, name, error.what())));
+  } catch (const ContractError& error) {
+    return std::make_exception_ptr(ContractError(fmt::format("{}, {}: {}", optimizer_, name, error.what())));
+  } catch (const std::exception& error) {
+    return std::make_exception_ptr(Error(fmt::format("{}, {}: {}", optimizer_, name, error.what())));
+  } catch (...) {
+    return std::current_exception();
   }
 }
 

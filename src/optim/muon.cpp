@@ -32,15 +32,34 @@ struct Muon::Implementation {
   detail::Matrices matrices;
   MuonOptions options;
   detail::State momentum;
-  Tensor<float> direction;  // of one whole parameter: nothing of it is applied before all its parts have succeeded
-  NewtonSchulzWorkspace<float> workspace;
+  /// Scratch of one worker.
+  struct Scratch {
+    Tensor<float> direction;  // of one whole parameter: nothing of it is applied before all its parts have succeeded
+    NewtonSchulzWorkspace<float> workspace;
+  };
+  std::vector<Scratch> scratch;
 
-  bool orthogonalize_parts(std::size_t index, const TensorView<float>& u, const StepInput& input, StepResult& result);
-  bool step(std::size_t index, const StepInput& input, StepResult& result);
+  void make_scratch(int worker);
+  bool orthogonalize_parts(std::size_t index, NewtonSchulzWorkspace<float>& workspace, const TensorView<float>& u,
+                           const StepInput& input, StepResult& result) const;
+  bool step(std::size_t index, int worker, const StepInput& input, StepResult& result);
 };
 
-bool Muon::Implementation::orthogonalize_parts(std::size_t index, const TensorView<float>& u, const StepInput& input,
-                                               StepResult& result) {
+void Muon::Implementation::make_scratch(int worker) {
+  Scratch& one = scratch.emplace_back();
+  one.workspace.workers = matrices.product_workers();
+  std::int64_t largest = 0;
+  for (const std::size_t i : matrices.of_worker(worker)) {
+    largest = std::max(largest, matrices.views()[i].elements.size());
+    for (const MatrixPart& part : matrices.parts(i))
+      one.workspace.reserve(part.rows, part.cols, options.newton_schulz);
+  }
+  one.direction = make_tensor<float>("matrixfsdp::optim::direction", largest);
+}
+
+bool Muon::Implementation::orthogonalize_parts(std::size_t index, NewtonSchulzWorkspace<float>& workspace,
+                                               const TensorView<float>& u, const StepInput& input,
+                                               StepResult& result) const {
   NewtonSchulzOptions watched = options.newton_schulz;
   watched.measure_residual = watched.measure_residual || input.observer != nullptr;
   for (const MatrixPart& part : matrices.parts(index)) {
@@ -53,12 +72,13 @@ bool Muon::Implementation::orthogonalize_parts(std::size_t index, const TensorVi
   return true;
 }
 
-bool Muon::Implementation::step(std::size_t index, const StepInput& input, StepResult& result) {
+bool Muon::Implementation::step(std::size_t index, int worker, const StepInput& input, StepResult& result) {
+  Scratch& own = scratch[static_cast<std::size_t>(worker)];
   const ParameterView& view = matrices.views()[index];
   const MuonMomentum factors(options.momentum, input.gradient_scale, options.nesterov);
-  const TensorView<float> u = slice(direction, 0, view.elements.size());
+  const TensorView<float> u = slice(own.direction, 0, view.elements.size());
   muon_direction(factors, view.gradient, momentum[index], u);
-  if (!orthogonalize_parts(index, u, input, result)) return false;
+  if (!orthogonalize_parts(index, own.workspace, u, input, result)) return false;
   const detail::Rates rates(view, input, options.learning_rate, options.weight_decay);
   muon_momentum(factors, view.gradient, momentum[index]);
   for (const MatrixPart& part : matrices.parts(index)) {
@@ -70,29 +90,27 @@ bool Muon::Implementation::step(std::size_t index, const StepInput& input, StepR
   return true;
 }
 
-Muon::Muon(std::vector<ParameterView> views, const MuonOptions& options)
+Muon::Muon(std::vector<ParameterView> views, const MuonOptions& options, int workers)
     : implementation_(std::make_unique<Implementation>()) {
   check(options);
   Implementation& made = *implementation_;
-  made.matrices = detail::Matrices(std::move(views), self);
+  const NewtonSchulzOptions& newton_schulz = options.newton_schulz;
+  made.matrices = detail::Matrices(
+      std::move(views), self,
+      {newton_schulz.algorithm, newton_schulz.steps, MatrixOptimizer::muon, {}, newton_schulz.dtype, workers});
   made.options = options;
-  std::int64_t largest = 0;
-  for (std::size_t i = 0; i < made.matrices.views().size(); ++i) {
-    largest = std::max(largest, made.matrices.views()[i].elements.size());
-    for (const MatrixPart& part : made.matrices.parts(i)) {
-      made.workspace.reserve(part.rows, part.cols, options.newton_schulz);
-    }
-  }
+  for (int worker = 0; worker < made.matrices.workers(); ++worker)
+    made.make_scratch(worker);
   made.momentum = detail::State("matrixfsdp::optim::momentum", made.matrices.views());
-  made.direction = make_tensor<float>("matrixfsdp::optim::direction", largest);
 }
 
 Muon::~Muon() = default;
 
 StepResult Muon::step(const StepInput& input) {
-  return implementation_->matrices.step_each(
-      input, "matrixfsdp::optim::muon",
-      [&](std::size_t index, StepResult& result) { return implementation_->step(index, input, result); });
+  return implementation_->matrices.step_each(input, "matrixfsdp::optim::muon",
+                                             [&](std::size_t index, int worker, StepResult& result) {
+                                               return implementation_->step(index, worker, input, result);
+                                             });
 }
 
 const std::vector<ParameterView>& Muon::views() const {
@@ -112,8 +130,10 @@ std::int64_t Muon::state_bytes() const {
 }
 
 std::int64_t Muon::workspace_bytes() const {
-  return static_cast<std::int64_t>(implementation_->direction.extent(0) * sizeof(float)) +
-         implementation_->workspace.bytes();
+  std::int64_t bytes = 0;
+  for (const Implementation::Scratch& one : implementation_->scratch)
+    bytes += static_cast<std::int64_t>(one.direction.extent(0) * sizeof(float)) + one.workspace.bytes();
+  return bytes;
 }
 
 MuonOptions torch_muon_options() {

@@ -2,11 +2,10 @@
 #include <matrixfsdp/optim/muon_phases.hpp>
 
 #include "orthogonalize/entries.hpp"
+#include "tensor/for_range.hpp"
 
 namespace matrixfsdp {
 namespace {
-
-using Policy = Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::int64_t>>;
 
 KOKKOS_INLINE_FUNCTION float averaged(const MuonMomentum& factors, float scaled_gradient, float momentum) {
   return factors.decay * momentum + factors.fraction * scaled_gradient;
@@ -45,17 +44,16 @@ void muon_direction(const MuonMomentum& factors, TensorView<const float> gradien
   float* const u = direction.data();
   const MuonMomentum f = factors;
   if (f.nesterov) {
-    Kokkos::parallel_for(
-        "matrixfsdp::optim::muon_nesterov", Policy(0, size), KOKKOS_LAMBDA(const std::int64_t i) {
+    detail::for_range(
+        "matrixfsdp::optim::muon_nesterov", size, KOKKOS_LAMBDA(const std::int64_t i) {
           const float scaled = f.scale * g[i];
           u[i] = f.fraction * scaled + f.decay * averaged(f, scaled, m[i]);
         });
   } else {
-    Kokkos::parallel_for(
-        "matrixfsdp::optim::muon_average", Policy(0, size),
+    detail::for_range(
+        "matrixfsdp::optim::muon_average", size,
         KOKKOS_LAMBDA(const std::int64_t i) { u[i] = averaged(f, f.scale * g[i], m[i]); });
   }
-  Kokkos::fence();
 }
 
 void muon_momentum(const MuonMomentum& factors, TensorView<const float> gradient, TensorView<float> momentum) {
@@ -64,10 +62,9 @@ void muon_momentum(const MuonMomentum& factors, TensorView<const float> gradient
   const float* const g = gradient.data();
   float* const m = momentum.data();
   const MuonMomentum f = factors;
-  Kokkos::parallel_for(
-      "matrixfsdp::optim::muon_momentum", Policy(0, static_cast<std::int64_t>(gradient.extent(0))),
+  detail::for_range(
+      "matrixfsdp::optim::muon_momentum", static_cast<std::int64_t>(gradient.extent(0)),
       KOKKOS_LAMBDA(const std::int64_t i) { m[i] = averaged(f, f.scale * g[i], m[i]); });
-  Kokkos::fence();
 }
 
 void muon_apply(const MuonApply& factors, MatrixView<const float> orthogonal, MatrixView<float> weight) {
@@ -75,7 +72,6 @@ void muon_apply(const MuonApply& factors, MatrixView<const float> orthogonal, Ma
           "muon_apply: update and weight have different extents, expected equal ones");
   detail::for_each_entry("matrixfsdp::optim::muon_apply", weight.rows, weight.cols,
                          ApplyEntry{orthogonal, weight, factors.decay, factors.step});
-  Kokkos::fence();
 }
 
 }  // namespace matrixfsdp

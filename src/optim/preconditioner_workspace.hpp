@@ -2,6 +2,7 @@
 
 #include <cfloat>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include <matrixfsdp/linalg/eigen.hpp>
@@ -12,14 +13,15 @@
 
 namespace matrixfsdp::detail {
 
-/// Scratch of Shampoo and SOAP, sized once for the largest matrix.
+/// Scratch of Shampoo and SOAP, of one worker: sized once for the largest of its matrices.
 class PreconditionerWorkspace {
  public:
   PreconditionerWorkspace() = default;
-  PreconditionerWorkspace(const std::vector<ParameterView>& views, MatrixOptimizer optimizer,
-                          const PreconditionerCost& cost) {
-    for (const ParameterView& view : views)
-      scratch_.include(preconditioner_scratch(*view.spec, optimizer, cost));
+  /// `stepped`: numbers of views.
+  PreconditionerWorkspace(const std::vector<ParameterView>& views, std::span<const std::size_t> stepped,
+                          MatrixOptimizer optimizer, const PreconditionerCost& cost) {
+    for (const std::size_t index : stepped)
+      scratch_.include(preconditioner_scratch(*views[index].spec, optimizer, cost));
     matrices_ = make_tensor<float>("matrixfsdp::optim::matrices", scratch_.matrices);
     squares_ = make_tensor<float>("matrixfsdp::optim::squares", scratch_.squares);
     values_ = make_tensor<float>("matrixfsdp::optim::values", scratch_.values);
@@ -65,5 +67,18 @@ class PreconditionerWorkspace {
   Tensor<double> sums_;
   linalg::DecompositionWorkspace<float> decompositions_;
 };
+
+/// A matrix whose turn it is, with the scratch of the worker that steps it.
+struct Turn {
+  std::size_t index;  ///< of its view
+  const PreconditionerWorkspace& workspace;
+};
+
+inline std::int64_t bytes_of(const std::vector<PreconditionerWorkspace>& workspaces) {
+  std::int64_t bytes = 0;
+  for (const PreconditionerWorkspace& workspace : workspaces)
+    bytes += workspace.bytes();
+  return bytes;
+}
 
 }  // namespace matrixfsdp::detail

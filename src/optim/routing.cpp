@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include <matrixfsdp/linalg/workers.hpp>
 #include <matrixfsdp/optim/routing.hpp>
 
 #include "optim/views.hpp"
@@ -68,11 +69,11 @@ class RoutedOptimizer final : public Optimizer {
 std::unique_ptr<Optimizer> make_local_optimizer(std::vector<ParameterView> views, const RoutingOptions& options) {
   switch (options.matrices) {
     case MatrixOptimizer::shampoo:
-      return std::make_unique<Shampoo>(std::move(views), options.shampoo);
+      return std::make_unique<Shampoo>(std::move(views), options.shampoo, options.workers);
     case MatrixOptimizer::soap:
-      return std::make_unique<Soap>(std::move(views), options.soap);
+      return std::make_unique<Soap>(std::move(views), options.soap, options.workers);
     default:
-      return std::make_unique<Muon>(std::move(views), options.muon);
+      return std::make_unique<Muon>(std::move(views), options.muon, options.workers);
   }
 }
 
@@ -80,8 +81,12 @@ std::unique_ptr<Optimizer> make_local_optimizer(std::vector<ParameterView> views
 
 OptimizerCost cost_of(const RoutingOptions& options) {
   const bool soap = options.matrices == MatrixOptimizer::soap;
-  return {options.muon.newton_schulz.algorithm, options.muon.newton_schulz.steps, options.matrices,
-          soap ? options.soap.preconditioner : options.shampoo.preconditioner, options.muon.newton_schulz.dtype};
+  return {options.muon.newton_schulz.algorithm,
+          options.muon.newton_schulz.steps,
+          options.matrices,
+          soap ? options.soap.preconditioner : options.shampoo.preconditioner,
+          options.muon.newton_schulz.dtype,
+          linalg::Workers::usable(options.workers)};
 }
 
 double matrix_learning_rate(const RoutingOptions& options) {

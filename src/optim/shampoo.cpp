@@ -17,6 +17,8 @@
 namespace matrixfsdp {
 namespace {
 
+using detail::Turn;
+
 constexpr const char* self = "Shampoo";
 constexpr const char* kind = "shampoo";
 constexpr double tiny_norm = 1e-16;  // the reference adds it to the norm that it divides by
@@ -72,70 +74,70 @@ struct Shampoo::Implementation {
   detail::State second_moment;  // Adam grafting
   detail::FactorSide left;
   detail::FactorSide right;
-  detail::PreconditionerWorkspace workspace;
+  std::vector<detail::PreconditionerWorkspace> workspaces;  ///< of each worker
 
   [[nodiscard]] bool grafts_adam() const { return options.preconditioner.grafting == Grafting::adam; }
   [[nodiscard]] bool refreshes(std::int64_t step) const {
     return step == start || (step > start && step % options.preconditioner.frequency == 0);
   }
-  [[nodiscard]] double largest_sum(std::size_t index) const;
-  void add_gradient(std::size_t index, double scale, StepResult& result) const;
-  bool make_root(std::size_t index, const MatrixView<float>& factor, const MatrixView<float>& root,
+  [[nodiscard]] double largest_sum(const Turn& turn) const;
+  void add_gradient(const Turn& turn, double scale, StepResult& result) const;
+  bool make_root(const Turn& turn, const MatrixView<float>& factor, const MatrixView<float>& root,
                  std::int64_t step) const;
-  bool refresh(std::size_t index, std::int64_t step, StepResult& result) const;
-  void average(std::size_t index, const MatrixPart& part, std::int64_t step, const MatrixView<float>& gradient) const;
-  void graft(std::size_t index, const MatrixPart& part, std::int64_t step, const MatrixView<float>& averaged,
+  bool refresh(const Turn& turn, std::int64_t step, StepResult& result) const;
+  void average(const Turn& turn, const MatrixPart& part, std::int64_t step, const MatrixView<float>& gradient) const;
+  void graft(const Turn& turn, const MatrixPart& part, std::int64_t step, const MatrixView<float>& averaged,
              const MatrixView<float>& grafted) const;
-  MatrixView<float> direction(std::size_t index, const detail::Block& block, std::int64_t step, double scale,
+  MatrixView<float> direction(const Turn& turn, const detail::Block& block, std::int64_t step, double scale,
                               StepResult& result) const;
-  bool step(std::size_t index, const StepInput& input, StepResult& result) const;
+  bool step(const Turn& turn, const StepInput& input, StepResult& result) const;
 };
 
 /// What a factor that is a sum has already.
-double Shampoo::Implementation::largest_sum(std::size_t index) const {
+double Shampoo::Implementation::largest_sum(const Turn& turn) const {
   if (options.beta2 < 1.0) return 0.0;
   double most = 0.0;
-  for (const detail::Block& block : blocks[index])
-    most = std::max(most, detail::trace(left.factors.at(index, block)));
+  for (const detail::Block& block : blocks[turn.index])
+    most = std::max(most, detail::trace(left.factors.at(turn.index, block)));
   return most;
 }
 
-void Shampoo::Implementation::add_gradient(std::size_t index, double scale, StepResult& result) const {
-  const ParameterView& view = matrices.views()[index];
+void Shampoo::Implementation::add_gradient(const Turn& turn, double scale, StepResult& result) const {
+  const ParameterView& view = matrices.views()[turn.index];
   const double weight = options.beta2 < 1.0 ? 1.0 - options.beta2 : 1.0;
-  for (const detail::Block& block : blocks[index]) {
-    const MatrixView<float> gradient = workspace.matrix(0, block.part.rows, block.part.cols);
+  for (const detail::Block& block : blocks[turn.index]) {
+    const MatrixView<float> gradient = turn.workspace.matrix(0, block.part.rows, block.part.cols);
     detail::scale_into(static_cast<float>(scale), part_view(view.gradient, block.part), gradient);
-    detail::add_to_factors(options.beta2, weight, gradient, left.factors.at(index, block),
-                           right.factors.at(index, block));
+    detail::add_to_factors(options.beta2, weight, gradient, left.factors.at(turn.index, block),
+                           right.factors.at(turn.index, block));
     result.flops += detail::both_factor_flops(block.part);
     if (!grafts_adam()) continue;
     detail::average_squares_into(static_cast<float>(options.grafting_beta2),
                                  static_cast<float>(1.0 - options.grafting_beta2), gradient,
-                                 part_view(second_moment[index], block.part));
+                                 part_view(second_moment[turn.index], block.part));
   }
 }
 
-bool Shampoo::Implementation::make_root(std::size_t index, const MatrixView<float>& factor,
+bool Shampoo::Implementation::make_root(const Turn& turn, const MatrixView<float>& factor,
                                         const MatrixView<float>& root, std::int64_t step) const {
   const bool corrects = options.bias_correction && options.beta2 < 1.0;
   const double correction = corrects ? 1.0 / (1.0 - std::pow(options.beta2, static_cast<double>(step))) : 1.0;
   const linalg::EigenResult result =
-      detail::inverse_fourth_root(factor, correction, options.epsilon, root, workspace.square(0, factor.rows),
-                                  workspace.values(factor.rows), workspace.decompositions());
+      detail::inverse_fourth_root(factor, correction, options.epsilon, root, turn.workspace.square(0, factor.rows),
+                                  turn.workspace.values(factor.rows), turn.workspace.decompositions());
   if (!result.ok())
-    log_line(fmt::format("Shampoo, step {} of '{}': {}; the last root stays", step, matrices.views()[index].spec->name,
-                         result.message()));
+    log_line(fmt::format("Shampoo, step {} of '{}': {}; the last root stays", step,
+                         matrices.views()[turn.index].spec->name, result.message()));
   return result.ok();
 }
 
 /// Whether all roots were made.
-bool Shampoo::Implementation::refresh(std::size_t index, std::int64_t step, StepResult& result) const {
+bool Shampoo::Implementation::refresh(const Turn& turn, std::int64_t step, StepResult& result) const {
   bool good = true;
-  for (const detail::Block& block : blocks[index]) {
+  for (const detail::Block& block : blocks[turn.index]) {
     for (const detail::FactorSide* side : {&left, &right}) {
-      const MatrixView<float> factor = side->factors.at(index, block);
-      if (!make_root(index, factor, side->made.at(index, block), step)) good = false;
+      const MatrixView<float> factor = side->factors.at(turn.index, block);
+      if (!make_root(turn, factor, side->made.at(turn.index, block), step)) good = false;
       const std::int64_t k = factor.rows;
       result.flops += 9 * k * k * k + k * (k + 1) * k;
     }
@@ -144,15 +146,15 @@ bool Shampoo::Implementation::refresh(std::size_t index, std::int64_t step, Step
 }
 
 /// The scaled gradient becomes the averaged one, and enters the average.
-void Shampoo::Implementation::average(std::size_t index, const MatrixPart& part, std::int64_t step,
+void Shampoo::Implementation::average(const Turn& turn, const MatrixPart& part, std::int64_t step,
                                       const MatrixView<float>& gradient) const {
   const double beta1 = options.beta1;
   const double beta3 = beta1 == 0.0 ? 0.0 : or_default(options.beta3, beta1);
   const bool corrects = options.bias_correction && beta1 > 0.0;
   const double correction = corrects ? 1.0 / (1.0 - beta3 * std::pow(beta1, static_cast<double>(step - 1))) : 1.0;
   // The average needs the gradient as it is, and what is multiplied the average as it was.
-  const MatrixView<float> plain = workspace.matrix(1, part.rows, part.cols);
-  const MatrixView<float> stored = part_view(momentum[index], part);
+  const MatrixView<float> plain = turn.workspace.matrix(1, part.rows, part.cols);
+  const MatrixView<float> stored = part_view(momentum[turn.index], part);
   detail::scale_into(1.0F, gradient, plain);
   detail::blend(static_cast<float>(beta3), static_cast<float>(1.0 - beta3), static_cast<float>(correction), stored,
                 gradient);
@@ -160,70 +162,71 @@ void Shampoo::Implementation::average(std::size_t index, const MatrixPart& part,
 }
 
 /// `grafted` <- P_graft of the averaged gradient; they may be the same.
-void Shampoo::Implementation::graft(std::size_t index, const MatrixPart& part, std::int64_t step,
+void Shampoo::Implementation::graft(const Turn& turn, const MatrixPart& part, std::int64_t step,
                                     const MatrixView<float>& averaged, const MatrixView<float>& grafted) const {
   const double correction =
       options.bias_correction ? 1.0 / (1.0 - std::pow(options.grafting_beta2, static_cast<double>(step))) : 1.0;
   if (grafts_adam()) {
     detail::divide_by_root(static_cast<float>(correction), static_cast<float>(options.grafting_epsilon), averaged,
-                           part_view(second_moment[index], part), grafted);
+                           part_view(second_moment[turn.index], part), grafted);
   } else {
     detail::scale_into(1.0F, averaged, grafted);
   }
 }
 
-/// P of a block, in the workspace.
-MatrixView<float> Shampoo::Implementation::direction(std::size_t index, const detail::Block& block, std::int64_t step,
+/// P of a block, in the turn.workspace.
+MatrixView<float> Shampoo::Implementation::direction(const Turn& turn, const detail::Block& block, std::int64_t step,
                                                      double scale, StepResult& result) const {
   using linalg::Op;
   const MatrixPart& part = block.part;
   const bool grafts = options.preconditioner.grafting != Grafting::none;
-  const MatrixView<float> averaged = workspace.matrix(0, part.rows, part.cols);
-  const MatrixView<float> other = workspace.matrix(1, part.rows, part.cols);
-  detail::scale_into(static_cast<float>(scale), part_view(matrices.views()[index].gradient, part), averaged);
-  average(index, part, step, averaged);
+  const MatrixView<float> averaged = turn.workspace.matrix(0, part.rows, part.cols);
+  const MatrixView<float> other = turn.workspace.matrix(1, part.rows, part.cols);
+  detail::scale_into(static_cast<float>(scale), part_view(matrices.views()[turn.index].gradient, part), averaged);
+  average(turn, part, step, averaged);
   result.flops += (flops_per_element + (grafts_adam() ? grafting_flops_per_element : 0)) * part.rows * part.cols;
   if (step < start) {
-    if (grafts) graft(index, part, step, averaged, averaged);
+    if (grafts) graft(turn, part, step, averaged, averaged);
     return averaged;
   }
   double wanted = 0.0;
   if (grafts) {
-    graft(index, part, step, averaged, other);
-    wanted = std::sqrt(workspace.square_sum(other));
+    graft(turn, part, step, averaged, other);
+    wanted = std::sqrt(turn.workspace.square_sum(other));
   }
-  linalg::gemm<float>(Op::none, Op::none, 1.0F, left.made.at(index, block), averaged, 0.0F, other);
-  linalg::gemm<float>(Op::none, Op::none, 1.0F, other, right.made.at(index, block), 0.0F, averaged);
+  linalg::gemm<float>(Op::none, Op::none, 1.0F, left.made.at(turn.index, block), averaged, 0.0F, other);
+  linalg::gemm<float>(Op::none, Op::none, 1.0F, other, right.made.at(turn.index, block), 0.0F, averaged);
   result.flops += detail::both_sides_flops(part);
   if (grafts) {
-    const double own = std::sqrt(workspace.square_sum(averaged));
+    const double own = std::sqrt(turn.workspace.square_sum(averaged));
     detail::scale_into(static_cast<float>(wanted / (own + tiny_norm)), averaged, averaged);
   }
   return averaged;
 }
 
-bool Shampoo::Implementation::step(std::size_t index, const StepInput& input, StepResult& result) const {
-  const ParameterView& view = matrices.views()[index];
-  if (!workspace.squares_fit(view.gradient, input.gradient_scale, largest_sum(index))) return false;
-  const Counters counter(counters[index]);
-  add_gradient(index, input.gradient_scale, result);
+bool Shampoo::Implementation::step(const Turn& turn, const StepInput& input, StepResult& result) const {
+  const ParameterView& view = matrices.views()[turn.index];
+  if (!turn.workspace.squares_fit(view.gradient, input.gradient_scale, largest_sum(turn))) return false;
+  const Counters counter(counters[turn.index]);
+  add_gradient(turn, input.gradient_scale, result);
   const bool due = refreshes(counter.step);
-  counter.store(due, due && !refresh(index, counter.step, result));
+  counter.store(due, due && !refresh(turn, counter.step, result));
   if (!counter.tolerable()) return false;
   const detail::Rates rates(view, input, options.learning_rate, options.weight_decay);
-  for (const detail::Block& block : blocks[index]) {
-    const MatrixView<float> update = direction(index, block, counter.step, input.gradient_scale, result);
-    matrices.show(input, index, block.part, update);
+  for (const detail::Block& block : blocks[turn.index]) {
+    const MatrixView<float> update = direction(turn, block, counter.step, input.gradient_scale, result);
+    matrices.show(input, turn.index, block.part, update);
     muon_apply(MuonApply(rates.learning_rate, rates.weight_decay, 1.0), update, part_view(view.weight, block.part));
   }
   return true;
 }
 
-Shampoo::Shampoo(std::vector<ParameterView> views, const ShampooOptions& options)
+Shampoo::Shampoo(std::vector<ParameterView> views, const ShampooOptions& options, int workers)
     : implementation_(std::make_unique<Implementation>()) {
   check(options);
   Implementation& made = *implementation_;
-  made.matrices = detail::Matrices(std::move(views), self);
+  const OptimizerCost cost{{}, 1, MatrixOptimizer::shampoo, options.preconditioner, DType::float32, workers};
+  made.matrices = detail::Matrices(std::move(views), self, cost);
   made.options = options;
   made.start = options.start_step == -1 ? options.preconditioner.frequency : options.start_step;
   const std::vector<ParameterView>& all = made.matrices.views();
@@ -237,15 +240,19 @@ Shampoo::Shampoo(std::vector<ParameterView> views, const ShampooOptions& options
     made.left.made.fill_identity(i, made.blocks[i]);
     made.right.made.fill_identity(i, made.blocks[i]);
   }
-  made.workspace = detail::PreconditionerWorkspace(all, MatrixOptimizer::shampoo, options.preconditioner);
+  for (int worker = 0; worker < made.matrices.workers(); ++worker)
+    made.workspaces.emplace_back(all, made.matrices.of_worker(worker), MatrixOptimizer::shampoo,
+                                 options.preconditioner);
 }
 
 Shampoo::~Shampoo() = default;
 
 StepResult Shampoo::step(const StepInput& input) {
   return implementation_->matrices.step_each(
-      input, "matrixfsdp::optim::shampoo",
-      [&](std::size_t index, StepResult& result) { return implementation_->step(index, input, result); });
+      input, "matrixfsdp::optim::shampoo", [&](std::size_t index, int worker, StepResult& result) {
+        const detail::PreconditionerWorkspace& own = implementation_->workspaces[static_cast<std::size_t>(worker)];
+        return implementation_->step({index, own}, input, result);
+      });
 }
 
 const std::vector<ParameterView>& Shampoo::views() const {
@@ -274,7 +281,7 @@ std::int64_t Shampoo::state_bytes() const {
 }
 
 std::int64_t Shampoo::workspace_bytes() const {
-  return implementation_->workspace.bytes();
+  return detail::bytes_of(implementation_->workspaces);
 }
 
 }  // namespace matrixfsdp

@@ -4,6 +4,8 @@
 
 #include <matrixfsdp/tensor/tensor.hpp>
 
+#include "tensor/for_range.hpp"
+
 namespace matrixfsdp::detail {
 
 template <class Body>
@@ -26,14 +28,13 @@ struct OneEntry {
 };
 
 /// body(row, col) for every entry of a rows x cols matrix, in no order. A CPU thread takes whole rows, so that the
-/// inner loop vectorises; a GPU thread takes one entry, so that accesses coalesce.
+/// inner loop vectorises; a GPU thread takes one entry, so that accesses coalesce. Complete when it returns.
 template <class Body>
 void for_each_entry(const char* label, std::int64_t rows, std::int64_t cols, const Body& body) {
-  using Policy = Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::int64_t>>;
 #if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP)
-  Kokkos::parallel_for(label, Policy(0, rows * cols), OneEntry<Body>{body, cols});
+  for_range(label, rows * cols, OneEntry<Body>{body, cols});
 #else
-  Kokkos::parallel_for(label, Policy(0, rows), RowOfEntries<Body>{body, cols});
+  for_range(label, rows, RowOfEntries<Body>{body, cols});
 #endif
 }
 

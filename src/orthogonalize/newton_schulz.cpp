@@ -12,6 +12,7 @@
 #include "orthogonalize/normalize.hpp"
 #include "orthogonalize/products.hpp"
 #include "orthogonalize/rounded_iteration.hpp"
+#include "tensor/for_range.hpp"
 
 namespace matrixfsdp {
 namespace {
@@ -121,7 +122,7 @@ std::int64_t iterate(MatrixView<const T> input, const detail::Normalization& nor
   Iteration<T> it{coefficients,
                   run.steps,
                   run.algorithm,
-                  detail::Products<T>(input.rows > input.cols),
+                  detail::Products<T>(input.rows > input.cols, workspace.workers),
                   odd ? buffer : output,
                   odd ? output : buffer,
                   {}};
@@ -148,15 +149,14 @@ bool has_diverged(const detail::Normalization& result, std::int64_t smaller_exte
 
 /// ||O O^T - I||_F / sqrt(m); `gram` is overwritten.
 template <class T>
-double residual_of(MatrixView<const T> output, MatrixView<T> gram, const TensorView<double>& scratch) {
-  detail::Products<T>(output.rows > output.cols).gram(output, gram);
+double residual_of(MatrixView<const T> output, MatrixView<T> gram, const TensorView<double>& scratch,
+                   linalg::Workers* workers) {
+  detail::Products<T>(output.rows > output.cols, workers).gram(output, gram);
   T* const entries = gram.data;
   const std::int64_t extent = gram.rows;
-  Kokkos::parallel_for(
-      "matrixfsdp::orthogonalize::subtract_identity",
-      Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::int64_t>>(0, extent),
+  detail::for_range(
+      "matrixfsdp::orthogonalize::subtract_identity", extent,
       KOKKOS_LAMBDA(const std::int64_t i) { entries[i * (extent + 1)] -= T{1}; });
-  Kokkos::fence();
   const detail::Normalization difference = detail::measure<T>(gram, scratch);
   if (difference.zero) return 0;
   return 1 / (difference.first * difference.second * difference.inverse_norm * std::sqrt(static_cast<double>(extent)));
@@ -264,7 +264,8 @@ OrthogonalizeResult orthogonalize(MatrixView<const std::type_identity_t<T>> inpu
   if (has_diverged(detail::measure<T>(output, partial_sums), small)) {
     result.status = OrthogonalizeStatus::diverged;
   } else if (options.measure_residual) {
-    result.residual = residual_of<T>(output, MatrixView<T>(workspace.products.data(), small, small), partial_sums);
+    result.residual =
+        residual_of<T>(output, MatrixView<T>(workspace.products.data(), small, small), partial_sums, workspace.workers);
   }
   return result;
 }

@@ -7,6 +7,7 @@
 #include <matrixfsdp/plan/cost.hpp>
 
 #include "orthogonalize/entries.hpp"
+#include "tensor/for_range.hpp"
 
 namespace matrixfsdp::detail {
 namespace {
@@ -56,10 +57,8 @@ struct LargestMagnitude {
 // order that the source fixes.
 template <class T, class Fold>
 void fold_blocks(MatrixView<const T> x, const BlockGrid& grid, Fold fold, double* scratch) {
-  Kokkos::parallel_for(
-      "matrixfsdp::orthogonalize::fold_blocks",
-      Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::int64_t>>(0, grid.blocks),
-      KOKKOS_LAMBDA(const std::int64_t block) {
+  for_range(
+      "matrixfsdp::orthogonalize::fold_blocks", grid.blocks, KOKKOS_LAMBDA(const std::int64_t block) {
         const std::int64_t row_begin = block / grid.blocks_per_row * grid.rows_per_block;
         const std::int64_t col_begin = block % grid.blocks_per_row * grid.cols_per_block;
         const std::int64_t row_end =
@@ -83,7 +82,6 @@ void fold_blocks(MatrixView<const T> x, const BlockGrid& grid, Fold fold, double
           total = Fold::join(total, lanes[lane]);
         scratch[block] = total;
       });
-  Kokkos::fence();
 }
 
 template <class T, class Out>
@@ -154,13 +152,11 @@ void normalize(MatrixView<const T> input, const Normalization& normalization, Ma
   for_each_entry(
       "matrixfsdp::orthogonalize::normalize", input.rows, input.cols,
       NormalizeEntry<T, Out>{input, output, normalization.first, normalization.second, normalization.inverse_norm});
-  Kokkos::fence();
 }
 
 template <class T>
 void fill_zero(MatrixView<T> output) {
   for_each_entry("matrixfsdp::orthogonalize::fill_zero", output.rows, output.cols, ZeroEntry<T>{output});
-  Kokkos::fence();
 }
 
 template Normalization measure<float>(MatrixView<const float>, const TensorView<double>&);

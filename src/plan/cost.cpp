@@ -1,9 +1,11 @@
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/plan/cost.hpp>
+#include <matrixfsdp/plan/worker_lists.hpp>
 
 namespace matrixfsdp {
 namespace {
@@ -136,6 +138,28 @@ void MatrixScratch::include(const ParameterSpec& parameter, const OptimizerCost&
       newton_schulz.include(newton_schulz_scratch(part.rows, part.cols, cost.algorithm, cost.newton_schulz_steps,
                                                   cost.newton_schulz_dtype));
   }
+}
+
+std::int64_t matrix_scratch_bytes(const std::vector<const ParameterSpec*>& parameters, const OptimizerCost& cost) {
+  std::vector<const ParameterSpec*> stepped;
+  std::vector<std::int64_t> costs;
+  for (const ParameterSpec* parameter : parameters) {
+    if (optimizer_of(*parameter, cost) == MatrixOptimizer::adamw) continue;
+    stepped.push_back(parameter);
+    costs.push_back(step_flops(*parameter, cost));
+  }
+  // Others have nothing to do.
+  const auto workers = static_cast<int>(
+      std::min<std::int64_t>(cost.workers, std::max<std::int64_t>(1, static_cast<std::int64_t>(stepped.size()))));
+  const WorkerLists lists(std::move(costs), workers);
+  std::int64_t bytes = 0;
+  for (int worker = 0; worker < workers; ++worker) {
+    MatrixScratch scratch;
+    for (const std::size_t index : lists.most_of(worker))
+      scratch.include(*stepped[index], cost);
+    bytes += scratch.bytes();
+  }
+  return bytes;
 }
 
 }  // namespace matrixfsdp

@@ -1,7 +1,8 @@
 #include "plan/strategy_matrices.hpp"
 
-#include <algorithm>
-#include <numeric>
+#include <utility>
+
+#include <matrixfsdp/plan/worker_lists.hpp>
 
 namespace matrixfsdp {
 
@@ -34,18 +35,15 @@ std::vector<std::vector<std::int64_t>> orthogonalizing_rounds(const ModelSpec& m
   std::vector<std::int64_t> flops;
   for (const detail::TrainableMatrix& matrix : matrices)
     flops.push_back(step_flops(*matrix.spec, cost));
-  std::vector<std::size_t> order(matrices.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return flops[a] > flops[b]; });
-  std::vector<std::int64_t> loads(static_cast<std::size_t>(world_size), 0);
-  std::vector<std::size_t> taken(loads.size(), 0);
+  WorkerLists lists(std::move(flops), world_size);
+  lists.assign([](std::size_t) { return true; });
   std::vector<std::vector<std::int64_t>> rounds;
-  for (const std::size_t matrix : order) {
-    const auto lightest = std::min_element(loads.begin(), loads.end());
-    const auto rank = static_cast<std::size_t>(lightest - loads.begin());
-    *lightest += flops[matrix];
-    if (taken[rank] == rounds.size()) rounds.emplace_back(loads.size(), -1);
-    rounds[taken[rank]++][rank] = static_cast<std::int64_t>(matrix);
+  for (int rank = 0; rank < world_size; ++rank) {
+    const std::span<const std::size_t> taken = lists.of(rank);
+    while (rounds.size() < taken.size())
+      rounds.emplace_back(static_cast<std::size_t>(world_size), -1);
+    for (std::size_t k = 0; k < taken.size(); ++k)
+      rounds[k][static_cast<std::size_t>(rank)] = static_cast<std::int64_t>(taken[k]);
   }
   return rounds;
 }

@@ -113,14 +113,16 @@ std::int64_t exchanged_bytes(const std::vector<TrainableMatrix>& matrices,
 std::vector<std::int64_t> whole_bytes(const std::vector<TrainableMatrix>& matrices, const Plan& plan,
                                       const OptimizerCost& cost) {
   const bool all = plan.replicated || plan.world_size == 1;
-  std::vector<MatrixScratch> ranks(all ? 1 : static_cast<std::size_t>(plan.world_size));
+  std::vector<std::vector<const ParameterSpec*>> ranks(all ? 1 : static_cast<std::size_t>(plan.world_size));
   for (const TrainableMatrix& matrix : matrices) {
     const int rank = all ? 0 : plan.owner(matrix.unit, matrix.parameter);
-    ranks[static_cast<std::size_t>(rank)].include(*matrix.spec, cost);
+    ranks[static_cast<std::size_t>(rank)].push_back(matrix.spec);
   }
   std::vector<std::int64_t> bytes;
-  for (int rank = 0; rank < plan.world_size; ++rank)
-    bytes.push_back(ranks[all ? 0 : static_cast<std::size_t>(rank)].bytes());
+  bytes.reserve(ranks.size());
+  for (const std::vector<const ParameterSpec*>& parameters : ranks)
+    bytes.push_back(matrix_scratch_bytes(parameters, cost));
+  if (all) bytes.assign(static_cast<std::size_t>(plan.world_size), std::int64_t{bytes.front()});
   return bytes;
 }
 

@@ -88,6 +88,7 @@ TEST_P(BaselineBits, every_shape_steps_as_on_one_rank) {
   Communicator alone = testing::alone();
   SyntheticRun expected(alone, spec, make_plan(spec, 1), options);
   options.strategy = kind;
+  options.optimizer.workers = 3;
   SyntheticRun run(world(), spec, make_strategy_plan(kind, spec, world().size()), options);
   std::uint64_t seed = 1;
   for (const GradientKind gradients : kinds) {

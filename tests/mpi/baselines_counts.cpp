@@ -29,6 +29,7 @@ struct Setting {
   CollectiveAlgorithm collective = CollectiveAlgorithm::scatter;
   int newton_schulz_steps = 5;
   DType wire = DType::float32;
+  int workers = 1;
 };
 
 /// Five units that are not kept, so that storage is recycled; tall, wide and square matrices of several sizes.
@@ -46,6 +47,7 @@ SyntheticOptions options_of(StrategyKind kind, const Setting& setting) {
   options.micro_batches = setting.passes * world().size();
   options.strategy = kind;
   options.optimizer.matrices = setting.optimizer;
+  options.optimizer.workers = setting.workers;
   options.optimizer.muon.newton_schulz.steps = setting.newton_schulz_steps;
   // Every step refreshes: each one's FLOPs are those that the plan has on average.
   options.optimizer.shampoo.preconditioner.frequency = options.optimizer.soap.preconditioner.frequency = 1;
@@ -68,9 +70,9 @@ StrategyCostOptions costs_of(const SyntheticOptions& options, const Setting& set
 }
 
 void expect_counts(StrategyKind kind, const Setting& setting) {
-  SCOPED_TRACE(fmt::format("{}, {} passes, prefetch {}, {} reduces in flight, collective {}, {}", name_of(kind),
-                           setting.passes, setting.prefetch, setting.reduces_in_flight, name_of(setting.collective),
-                           name_of(setting.optimizer)));
+  SCOPED_TRACE(fmt::format("{}, {} passes, prefetch {}, {} reduces in flight, collective {}, {}, {} workers",
+                           name_of(kind), setting.passes, setting.prefetch, setting.reduces_in_flight,
+                           name_of(setting.collective), name_of(setting.optimizer), setting.workers));
   const ModelSpec spec = counted_model();
   const SyntheticOptions options = options_of(kind, setting);
   Communicator own = testing::duplicate_world();
@@ -114,6 +116,7 @@ TEST_P(BaselineCounts, bytes_flops_and_memory_are_the_formulas) {
         setting.passes = passes;
         setting.prefetch = prefetch;
         setting.reduces_in_flight = prefetch % 3;
+        setting.workers = 1 + static_cast<int>(prefetch % 3);
         expect_counts(GetParam(), setting);
       }
     }

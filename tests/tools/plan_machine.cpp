@@ -112,6 +112,10 @@ TEST(PlanMachines, options_of_a_step_change_what_is_predicted) {
       0.01)
       << "fsdp2 gathers in every step";
   EXPECT_EQ(get(with({"--optimizer", "adamw"}), 1, "optimizer_bytes_per_rank"), 0);
+  // A second worker may get any matrix but the largest of 12 alike: a direction and X of 768 x 3072, four 768 x 768,
+  // and a double for each row.
+  EXPECT_EQ(get(with({"--threads", "2"}), 5, "memory_bytes_per_rank") - get(plain, 5, "memory_bytes_per_rank"),
+            4 * (2 * 768 * 3072 + 4 * 768 * 768) + 8 * 768);
   EXPECT_GT(get(with({"--passes", "2"}), 0, "forward_ms"), 1.99 * get(plain, 0, "forward_ms"));
   EXPECT_GT(get(with({"--micro-batch", "4"}), 5, "forward_ms"), 3.99 * get(plain, 5, "forward_ms"));
   EXPECT_LT(get(with({"--seq-len", "256"}), 5, "forward_ms"), get(plain, 5, "forward_ms") / 3);

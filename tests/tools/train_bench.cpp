@@ -78,6 +78,35 @@ TEST(TrainBench, newton_schulz_counts_and_stays_close_to_double) {
   EXPECT_NE(two.err.find("newton-schulz: 2 ranks, expected one"), std::string::npos) << two.err;
 }
 
+TEST(TrainBench, many_matrices_are_all_done_by_every_choice) {
+  const auto result = run_program({MATRIXFSDP_MPIEXEC, "-n", "1", MATRIXFSDP_BENCH, "many-matrices", "--model",
+                                   "gpt2:d2", "--rounds", "2", "--threads", "2", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const auto report = nlohmann::json::parse(result.out);
+  EXPECT_EQ(report["benchmark"], "many-matrices");
+  std::vector<std::string> choices;
+  std::int64_t flops = 0;  // of two blocks: query, key, value, output; up; down
+  for (const auto& [rows, cols, count] :
+       {std::array<std::int64_t, 3>{128, 128, 8}, std::array<std::int64_t, 3>{512, 128, 2},
+        std::array<std::int64_t, 3>{128, 512, 2}})
+    flops += count * newton_schulz_flops(rows, cols, 5, NewtonSchulzAlgorithm::automatic);
+  double least = 1e9;
+  for (const auto& row : report["rows"]) {
+    choices.push_back(row["choice"]);
+    EXPECT_EQ(row["matrices"], 8) << row;
+    EXPECT_EQ(row["parts"], 12) << row;
+    EXPECT_EQ(row["flops"], flops) << row;
+    EXPECT_GT(row["seconds"]["minimum"].get<double>(), 0);
+    if (!row["threads_per_matrix"].is_null()) least = std::min(least, row["ratio"]["median"].get<double>());
+  }
+  EXPECT_EQ(choices,
+            (std::vector<std::string>{"1 x 1", "2 x 1", "1 x 2", "orthogonalize_many, 1", "orthogonalize_many, 2"}));
+  EXPECT_LE(least, 1) << "one fixed choice is the one that all are compared with";
+  const auto two = run_program({MATRIXFSDP_MPIEXEC, "-n", "2", MATRIXFSDP_BENCH, "many-matrices", "--rounds", "1"});
+  EXPECT_EQ(two.exit_code, 2);
+  EXPECT_NE(two.err.find("many-matrices: 2 ranks, expected one"), std::string::npos) << two.err;
+}
+
 TEST(TrainBench, checkpoint_compares_saves_with_disk_and_memory) {
   const std::string folder = testing::fresh_folder("bench-checkpoint");
   const auto result = run_program({MATRIXFSDP_MPIEXEC, "-n", "2", MATRIXFSDP_BENCH, "checkpoint", "--bytes", "1000000",

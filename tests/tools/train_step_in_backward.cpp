@@ -72,6 +72,24 @@ TEST(TrainStepInBackward, same_bits_and_less_memory) {
   }
 }
 
+// The optimizer of a rank with several threads steps as many matrices at once, also in backward and while it measures
+// them; what it holds is what the plan says. Equal to a replica's steps (--verify), and on one rank and two.
+TEST(TrainStepInBackward, ranks_with_several_threads_have_the_same_bits) {
+  const std::string folder = fresh_folder("step-in-backward-threads");
+  write_file(folder + "/text.txt", sample_text(60000));
+  const Trained reference = run_of(folder, 1, {"--threads", "3"});
+  ASSERT_EQ(reference.bits.size(), 5U);
+  const std::vector<std::vector<std::string>> ways{{"--verify"}, {"--step-in-backward", "--health-every", "2"}};
+  for (const int ranks : {1, 2}) {
+    for (std::vector<std::string> more : ways) {
+      more.insert(more.end(), {"--threads", "3"});
+      const Trained run = run_of(folder, ranks, more);
+      EXPECT_EQ(run.bits, reference.bits) << ranks << " " << more[0];
+      expect_memory(run.summary);
+    }
+  }
+}
+
 // A checkpoint that is still being written when backward changes the weights, and a run that goes on from it.
 TEST(TrainStepInBackward, checkpoints_are_those_of_a_step_afterwards) {
   const std::string folder = text_folder("step-in-backward-saves");

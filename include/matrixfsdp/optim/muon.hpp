@@ -48,14 +48,15 @@ MuonOptions torch_muon_options();
 ///   w <- w (1 - lr wd);  w <- w - lr s(rows, cols) o (apply)
 /// lr = schedule * learning_rate * group scale; a group's weight decay replaces the option. A part whose u is not
 /// finite (or whose iteration diverges) fails its whole parameter: weight and momentum stay as they were. Scratch is
-/// made at construction, for the largest parameter.
+/// made at construction, for the largest parameter of each worker.
 class Muon final : public Optimizer {
  public:
   /// `views`: whole matrices in any order; an empty list is legal. Their specs and storage, and the coefficients, must
   /// outlive the optimizer. Throws ContractError for a view that is not of kind matrix and whole, and as AdamW does.
   /// Throws InputError unless learning rate and weight decay are finite and not negative, 0 <= momentum < 1, there is
-  /// at least one Newton-Schulz step, and the coefficients have one.
-  Muon(std::vector<ParameterView> views, const MuonOptions& options);
+  /// at least one Newton-Schulz step, and the coefficients have one. `workers`: matrices that are stepped at once, see
+  /// Optimizer.
+  Muon(std::vector<ParameterView> views, const MuonOptions& options, int workers = 1);
   ~Muon() override;
 
   StepResult step(const StepInput& input) override;

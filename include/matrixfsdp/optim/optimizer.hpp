@@ -23,7 +23,8 @@ struct StateView {
 };
 
 /// Sees a step from inside, on the rank that takes it, in the order in which it is taken. Reads only: the bits of the
-/// step do not depend on whether somebody watches.
+/// step do not depend on whether somebody watches. Called on the caller's thread: where several workers step matrices,
+/// a step that is watched takes one after the other (and its products several threads).
 class StepObserver {
  public:
   virtual ~StepObserver() = default;
@@ -69,6 +70,15 @@ void append(StepResult part, StepResult& whole);
 /// there is does not depend on gradients. The phases
 /// of a Muon step are functions of their own too (muon_phases.hpp), so that a baseline can put communication between
 /// them.
+///
+/// Muon, Shampoo and SOAP step matrices on `workers` threads (linalg::Workers), the caller's among them: largest first,
+/// each to the worker with the least to do (WorkerLists), with scratch of its own that is made at construction. A
+/// product uses one thread whatever linalg::set_threads says; large ones of Muon are cut into pieces, by shape alone,
+/// with which workers help that have no matrix left. So the bits do not depend on `workers`, and one worker starts no
+/// thread. An exception that the step of a matrix throws comes out of step() with the matrix's name before it; matrices
+/// of other workers may have been stepped then. Where kernels run on a device there is one worker, whatever is asked,
+/// and matrices are stepped one after the other in canonical order; a batch of equal shapes (orthogonalize_many) is
+/// what fits there.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;

@@ -24,6 +24,8 @@ struct RoutingOptions {
   SoapOptions soap;
   /// Of tails, and of matrices where that is the choice.
   AdamWOptions adamw;
+  /// Matrices that are stepped at once (see Optimizer), at least 1: cores of the rank.
+  int workers = 1;
 };
 
 /// What `options` cost, for planner and predictions: those of the optimizer that is chosen.

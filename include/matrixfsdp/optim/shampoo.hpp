@@ -49,7 +49,7 @@ class Shampoo final : public Optimizer {
   /// `views` and throws as Muon has it. Throws InputError unless learning rate and weight decay are finite and not
   /// negative, 0 <= beta1 < 1, beta3 is so too or -1, 0 <= beta2 <= 1, 0 <= grafting_beta2 < 1, epsilons are finite and
   /// greater than 0 in float32, start_step is -1 or at least frequency, and as validate(PreconditionerCost).
-  Shampoo(std::vector<ParameterView> views, const ShampooOptions& options);
+  Shampoo(std::vector<ParameterView> views, const ShampooOptions& options, int workers = 1);
   ~Shampoo() override;
 
   StepResult step(const StepInput& input) override;

@@ -35,7 +35,7 @@ class Soap final : public Optimizer {
   /// `views` and throws as Muon has it. Throws InputError unless learning rate and weight decay are finite and not
   /// negative, 0 <= beta < 1 for both, factor_beta is so too or -1, epsilon is finite and greater than 0 in float32,
   /// and frequency is at least 1.
-  Soap(std::vector<ParameterView> views, const SoapOptions& options);
+  Soap(std::vector<ParameterView> views, const SoapOptions& options, int workers = 1);
   ~Soap() override;
 
   StepResult step(const StepInput& input) override;

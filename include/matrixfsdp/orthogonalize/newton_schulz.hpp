@@ -9,6 +9,7 @@
 
 #include <matrixfsdp/core/dtype.hpp>
 #include <matrixfsdp/linalg/bfloat16.hpp>
+#include <matrixfsdp/linalg/workers.hpp>
 #include <matrixfsdp/plan/cost.hpp>
 #include <matrixfsdp/tensor/tensor.hpp>
 
@@ -98,6 +99,9 @@ class NewtonSchulzWorkspace {
   Tensor<bfloat16> rounded;     ///< bfloat16: 2 m x n and 2 m x m
   Tensor<double> partial_sums;  ///< of the norm
   std::unique_ptr<linalg::Bfloat16Products> bfloat16_products;  ///< null until it is needed
+  /// Share the products of large matrices, in pieces by shape alone (those in bfloat16 are not cut); from inside of a
+  /// part of Workers::run. Null: whole products, with as many threads as linalg::set_threads says. Not owned.
+  linalg::Workers* workers = nullptr;
 };
 
 /// output <- (approximation of) the polar factor U V^T of input = U S V^T; both rows x cols, they may be the same

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include <matrixfsdp/core/dtype.hpp>
 #include <matrixfsdp/plan/matrix_optimizer.hpp>
@@ -69,6 +70,8 @@ struct OptimizerCost {
   MatrixOptimizer matrices = MatrixOptimizer::muon;  ///< what steps matrices
   PreconditionerCost preconditioner;                 ///< of Shampoo and SOAP
   DType newton_schulz_dtype = DType::float32;        ///< of Muon
+  /// Matrices that one rank steps at once, each worker with scratch of its own: at least 1.
+  int workers = 1;
 };
 
 /// The optimizer that steps a parameter: `cost.matrices` for a matrix, but AdamW where Shampoo or SOAP would meet a
@@ -96,7 +99,7 @@ std::int64_t state_bytes(const ParameterSpec& parameter, std::int64_t elements, 
 /// state_bytes; 4 for each when frozen.
 std::int64_t resident_bytes(const ParameterSpec& parameter, std::int64_t elements, const OptimizerCost& cost);
 
-/// Scratch of the matrix optimizer on one rank that steps whole matrices one after the other.
+/// Scratch of the matrix optimizer for one matrix after the other: of one worker.
 struct MatrixScratch {
   std::int64_t direction = 0;            ///< float (Muon): the largest parameter
   NewtonSchulzScratch newton_schulz;     ///< of Muon
@@ -106,5 +109,10 @@ struct MatrixScratch {
   /// Of all of it.
   [[nodiscard]] std::int64_t bytes() const { return 4 * direction + newton_schulz.bytes() + preconditioner.bytes(); }
 };
+
+/// Bytes of scratch of the matrix optimizer on a rank that steps these trainable parameters (in canonical order), on
+/// cost.workers workers: each has room for all that it may get (WorkerLists::most_of, by step_flops). Parameters that
+/// AdamW steps are left out. Throws as step_flops, and as WorkerLists.
+std::int64_t matrix_scratch_bytes(const std::vector<const ParameterSpec*>& parameters, const OptimizerCost& cost);
 
 }  // namespace matrixfsdp

@@ -10,6 +10,8 @@
 #include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/linalg/bfloat16.hpp>
 
+#include "linalg/fortran.hpp"
+
 namespace matrixfsdp::linalg {
 namespace {
 
@@ -126,7 +128,7 @@ void Bfloat16Products::Implementation::run(const Operand& a, const bfloat16* a_d
                                     b.rows, b.cols, c.rows, c.cols));
   }
   if (c.rows == 0 || c.cols == 0) return;
-  Kokkos::fence();
+  detail::wait_for_kernels();
   if (a.cols == 0) {
     const std::size_t element = result == Result::rounded ? sizeof(bfloat16) : sizeof(float);
     for (std::int64_t row = 0; row < c.rows && result != Result::added; ++row)
