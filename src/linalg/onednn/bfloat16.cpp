@@ -10,7 +10,7 @@
 #include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/linalg/bfloat16.hpp>
 
-#include "linalg/fortran.hpp"
+#include "linalg/host/wait_for_kernels.hpp"
 
 namespace matrixfsdp::linalg {
 namespace {
