@@ -1,7 +1,6 @@
 #include "apps/generate/command_line.hpp"
 
 #include <CLI/CLI.hpp>
-#include <fmt/format.h>
 
 #include <matrixfsdp/core/error.hpp>
 

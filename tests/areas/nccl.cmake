@@ -17,24 +17,19 @@ if("CUDA" IN_LIST Kokkos_DEVICES)
   message(STATUS "Tests: mpi.nccl.* are absent: the host double has no device for the kernels of this Kokkos")
 else()
   file(GLOB double_sources CONFIGURE_DEPENDS "support/nccl_double/*.cpp")
+  matrixfsdp_add_test_objects(nccl_double_objects SOURCES ${double_sources} LINK matrixfsdp_comm NCCL::headers)
+  set(double $<TARGET_OBJECTS:nccl_backend_objects> $<TARGET_OBJECTS:nccl_double_objects>)
   matrixfsdp_add_mpi_tests(nccl RANKS 1 2 3 4 LINK matrixfsdp_comm NCCL::headers)
   foreach(ranks IN ITEMS 1 2 3 4) # the double always has devices: a test that skips itself has lost its subject
     set_tests_properties(mpi.nccl.np${ranks} PROPERTIES FAIL_REGULAR_EXPRESSION "segments stay with MPI")
   endforeach()
-  target_sources(test_nccl PRIVATE $<TARGET_OBJECTS:nccl_backend_objects> ${double_sources})
+  target_sources(test_nccl PRIVATE ${double})
   target_include_directories(test_nccl PRIVATE "${PROJECT_SOURCE_DIR}/src")
 
   if(MATRIXFSDP_BUILD_APPS) # the programs with the double in NCCL's place, for tests/tools/nccl_programs.cpp
-    find_package(CLI11 REQUIRED) # apps/ has found it for itself
     foreach(program IN ITEMS train bench)
-      file(GLOB program_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/apps/${program}/*.cpp")
-      if(program STREQUAL "train")
-        set(program_sources "${PROJECT_SOURCE_DIR}/apps/train/main.cpp")
-      endif()
-      matrixfsdp_add_program(mfsdp-${program}-nccl-double
-        SOURCES ${program_sources} ${double_sources} $<TARGET_OBJECTS:nccl_backend_objects>
-        LINK matrixfsdp_page matrixfsdp_train matrixfsdp_comm NCCL::headers CLI11::CLI11)
-      target_include_directories(mfsdp-${program}-nccl-double PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
+      matrixfsdp_add_program(mfsdp-${program}-nccl-double SOURCES "${PROJECT_SOURCE_DIR}/apps/${program}/main.cpp" ${double}
+                             LINK matrixfsdp_${program} matrixfsdp_comm)
     endforeach()
   endif()
 endif()
@@ -43,7 +38,8 @@ if(NOT NCCL_FOUND)
   message(STATUS "Tests: gpu.nccl.* are absent: the libraries nccl and cudart were not found (NCCL_ROOT, CUDA_HOME)")
   return()
 endif()
-add_executable(test_nccl_gpu mpi/nccl_backend.cpp mpi/nccl_wire.cpp support/mpi_main.cpp $<TARGET_OBJECTS:nccl_backend_objects>)
+add_executable(test_nccl_gpu mpi/nccl_backend.cpp mpi/nccl_wire.cpp $<TARGET_OBJECTS:test_mpi_main>
+                             $<TARGET_OBJECTS:nccl_backend_objects>)
 matrixfsdp_compile_options(test_nccl_gpu)
 target_include_directories(test_nccl_gpu PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/src")
 target_link_libraries(test_nccl_gpu PRIVATE matrixfsdp_comm NCCL::nccl GTest::gtest fmt::fmt)

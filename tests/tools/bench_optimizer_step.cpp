@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "support/program.hpp"
+#include "support/known_links.hpp"
 
 namespace matrixfsdp {
 namespace {
@@ -13,7 +13,8 @@ using testing::run_program;
 TEST(BenchOptimizerStep, bytes_are_those_of_the_formulas) {
   for (const char* optimizer : {"muon", "adamw"}) {
     const auto result = run_program({MATRIXFSDP_MPIEXEC, "-n", "3", MATRIXFSDP_BENCH, "optimizer-step", "--hidden",
-                                     "20", "--blocks", "2", "--rounds", "2", "--optimizer", optimizer, "--json"});
+                                     "20", "--blocks", "2", "--rounds", "2", "--optimizer", optimizer,
+                                     "--collective-profile", testing::known_links(3), "--json"});
     ASSERT_EQ(result.exit_code, 0) << result.err;
     const auto report = nlohmann::json::parse(result.out);
     EXPECT_EQ(report["benchmark"], "optimizer-step");

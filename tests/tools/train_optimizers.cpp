@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "support/known_links.hpp"
 #include "support/small_run.hpp"
 
 // --optimizer shampoo and soap as a user meets them.
@@ -140,7 +141,8 @@ TEST(TrainOptimizers, PlanPricesThem) {
 TEST(TrainOptimizers, BenchmarksRunThem) {
   for (const std::string& optimizer : optimizers) {
     const auto result = run_program({MATRIXFSDP_MPIEXEC, "-n", "3", MATRIXFSDP_BENCH, "optimizer-step", "--hidden",
-                                     "20", "--blocks", "2", "--rounds", "2", "--optimizer", optimizer, "--json"});
+                                     "20", "--blocks", "2", "--rounds", "2", "--optimizer", optimizer,
+                                     "--collective-profile", testing::known_links(3), "--json"});
     ASSERT_EQ(result.exit_code, 0) << result.err;
     const auto report = nlohmann::json::parse(result.out);
     ASSERT_EQ(report["rows"].size(), 3U);
@@ -148,9 +150,10 @@ TEST(TrainOptimizers, BenchmarksRunThem) {
       EXPECT_EQ(row["optimizer_bytes"], row["predicted_bytes"]) << row;
       EXPECT_EQ(row["matrices"], row["strategy"] == "ddp" ? 39 : 13) << row;
     }
-    const auto step =
-        run_program({MATRIXFSDP_MPIEXEC, "-n", "2", MATRIXFSDP_BENCH, "train-step", "--model", "gpt2:d2", "--hidden",
-                     "32", "--heads", "2", "--seq-len", "16", "--rounds", "1", "--optimizer", optimizer, "--json"});
+    const Arguments small{"--model", "gpt2:d2", "--hidden", "32", "--heads", "2", "--seq-len", "16", "--rounds", "1"};
+    const Arguments told{"--optimizer", optimizer, "--collective-profile", testing::known_links(2), "--json"};
+    const auto step = run_program(
+        testing::joined({MATRIXFSDP_MPIEXEC, "-n", "2", MATRIXFSDP_BENCH, "train-step"}, testing::joined(small, told)));
     ASSERT_EQ(step.exit_code, 0) << step.err;
     EXPECT_EQ(nlohmann::json::parse(step.out)["rows"][0]["optimizer"], optimizer);
   }

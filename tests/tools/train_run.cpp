@@ -14,12 +14,10 @@ namespace {
 
 using testing::Arguments;
 using testing::fresh_folder;
-using testing::lines_of;
 using testing::read_file;
 using testing::read_json_lines;
-using testing::run_program;
 using testing::run_train;
-using testing::sample_text;
+using testing::small_run;
 using testing::steps_of;
 using testing::text_folder;
 using testing::write_file;

@@ -75,8 +75,7 @@ TEST(TrainStepInBackward, same_bits_and_less_memory) {
 // The optimizer of a rank with several threads steps as many matrices at once, also in backward and while it measures
 // them; what it holds is what the plan says. Equal to a replica's steps (--verify), and on one rank and two.
 TEST(TrainStepInBackward, ranks_with_several_threads_have_the_same_bits) {
-  const std::string folder = fresh_folder("step-in-backward-threads");
-  write_file(folder + "/text.txt", sample_text(60000));
+  const std::string folder = text_folder("step-in-backward-threads");
   const Trained reference = run_of(folder, 1, {"--threads", "3"});
   ASSERT_EQ(reference.bits.size(), 5U);
   const std::vector<std::vector<std::string>> ways{{"--verify"}, {"--step-in-backward", "--health-every", "2"}};

@@ -1,6 +1,5 @@
 #include <cmath>
 #include <limits>
-#include <memory>
 #include <string>
 #include <vector>
 
