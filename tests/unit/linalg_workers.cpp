@@ -176,7 +176,7 @@ TEST(LinalgWorkers, KernelsRunOnTheirOwnThreadWhereThereAreSeveral) {
 
 TEST(LinalgWorkers, PiecesGoByWorkAndExtent) {
   using linalg::detail::piece_count;
-  constexpr std::int64_t unit = std::int64_t{1} << 29;
+  constexpr std::int64_t unit = std::int64_t{1} << 30;
   EXPECT_EQ(piece_count(0, 0), 1);
   EXPECT_EQ(piece_count(2 * unit - 1, 4096), 1);
   EXPECT_EQ(piece_count(2 * unit, 4096), 2);
@@ -225,8 +225,8 @@ void expect_pieces(std::int64_t rows, std::int64_t cols, bool lower, const Plain
 }
 
 TEST(LinalgWorkers, SharedProductsAreThePlainOnes) {
-  constexpr std::int64_t m = 700;
-  constexpr std::int64_t n = 2300;
+  constexpr std::int64_t m = 1000;
+  constexpr std::int64_t n = 2400;
   ASSERT_GT(linalg::detail::piece_count(2 * m * m * n, n), 1);
   ASSERT_GT(linalg::detail::piece_count(m * m * n, m), 1);
   const Owned square(m, m, 1);
@@ -253,7 +253,7 @@ TEST(LinalgWorkers, SharedProductsAreThePlainOnes) {
 }
 
 TEST(LinalgWorkers, SharedSymmetricProductIsThePlainOne) {
-  constexpr std::int64_t m = 1100;
+  constexpr std::int64_t m = 1400;
   ASSERT_GT(linalg::detail::piece_count(m * m * m, m), 1);
   const Owned root(m, 300, 4);
   const Owned symmetric(m, m, 5);
