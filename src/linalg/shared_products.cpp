@@ -8,8 +8,8 @@
 namespace matrixfsdp::linalg::detail {
 namespace {
 
-// About 5 ms of one core: waking a thread and packing an operand again are small beside it.
-constexpr std::int64_t piece_flops = std::int64_t{1} << 29;
+// About 10 ms of one core: waking a thread and packing an operand again are small beside it.
+constexpr std::int64_t piece_flops = std::int64_t{1} << 30;
 constexpr std::int64_t smallest_piece = 128;  // rows or columns of a result
 constexpr std::int64_t most_pieces = 64;
 constexpr std::int64_t cache_line = 16;  // elements of 4 bytes
