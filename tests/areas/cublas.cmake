@@ -15,6 +15,7 @@ endif()
 
 file(GLOB seam_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/linalg/*.cpp" "${PROJECT_SOURCE_DIR}/src/linalg/cuda/*.cpp")
 file(GLOB linalg_tests CONFIGURE_DEPENDS "unit/linalg_*.cpp")
+list(FILTER linalg_tests EXCLUDE REGEX "/linalg_workers\\.cpp$") # threads are the host BLAS's
 file(GLOB seam_tests CONFIGURE_DEPENDS "unit/cublas_*.cpp")
 file(GLOB double_sources CONFIGURE_DEPENDS "support/cublas_double/*.cpp")
 foreach(part IN ITEMS linalg_seam linalg_seam_tests)
