@@ -41,7 +41,7 @@ struct Trial {
   Tensor<float> sums;
   bool runs = true;
   double least = std::numeric_limits<double>::infinity();  ///< of the slowest rank, of all rounds
-  std::vector<double> seconds;                             ///< of the slowest rank, of each round that counts
+  std::vector<double> seconds;                             ///< of the slowest rank, of each round
 };
 
 /// All algorithms for one operation on one table, of which one is chosen.

@@ -48,7 +48,7 @@ Tensor<float> filled_shard() {
 }
 
 void watch(const Tensor<float>& tensor) {
-  matrixfsdp_pmpi_watch(tensor.data(), static_cast<long long>(4 * tensor.size()));
+  matrixfsdp_pmpi_watch(tensor.data(), 4 * static_cast<long long>(tensor.size()));
 }
 
 long long of_all_ranks(long long calls) {

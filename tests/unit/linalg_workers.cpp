@@ -86,6 +86,7 @@ TEST(LinalgWorkers, EachPieceIsDoneOnceHoweverManyShare) {
     Workers workers(count);
     for (int round = 0; round < 50; ++round) {
       std::vector<std::vector<std::atomic<int>>> done;
+      done.reserve(static_cast<std::size_t>(count));
       for (int worker = 0; worker < count; ++worker)
         done.emplace_back(static_cast<std::size_t>(7 * worker));
       workers.run([&](std::int64_t worker) {
