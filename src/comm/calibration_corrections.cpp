@@ -29,7 +29,7 @@ constexpr double measured_seconds = 2;
 constexpr int most_rounds = 15;
 /// Of the best, predicted or measured: what is slower is not chosen, and not measured any more.
 constexpr double hopeless = 2;
-/// The same after the first round.
+/// The same after a third of the rounds, or the first.
 constexpr double beaten = 1.5;
 
 /// One algorithm on one table.
@@ -106,12 +106,11 @@ class Trials {
         contests_.push_back(prepare(operation, one_owner, bytes));
     }
     leave_out(&Trial::predicted, hopeless);
-    run_round();
-    leave_out(&Trial::least, beaten);
-    const double second = run_round();
-    const int rounds = std::min(static_cast<int>(measured_seconds / second), most_rounds);
-    for (int round = 2; round < rounds; ++round)
+    const int rounds = std::clamp(static_cast<int>(measured_seconds / run_round()), 2, most_rounds);
+    for (int round = 1; round < rounds; ++round) {
+      if (round == std::max(1, rounds / 3)) leave_out(&Trial::least, beaten);
       run_round();
+    }
     keep();
   }
 
