@@ -25,6 +25,7 @@ constexpr int large_rounds = 5;
 /// Messages grow until one gather takes so long, or has so many elements.
 constexpr double long_enough = 0.1;
 constexpr std::int64_t most_elements = std::int64_t{4} << 20;
+constexpr std::int64_t least_blocks = 4;  ///< of large messages
 
 /// Ranks of each node, in order; the node with the most ranks first.
 std::vector<Group> ranks_of_nodes(const Topology& topology) {
@@ -83,6 +84,11 @@ struct Load {
   std::int64_t elements = 0;
   bool one_way = false;
 
+  /// So small that blocks follow each other: what is on its way while a link has nothing to carry is latency.
+  [[nodiscard]] std::int64_t block() const {
+    return std::min(exchange_block, (elements + least_blocks - 1) / least_blocks);
+  }
+  [[nodiscard]] std::int64_t blocks() const { return (elements + block() - 1) / block(); }
   [[nodiscard]] SegmentTable table(int ranks) const {
     SegmentTable result = even_table(elements * ranks, ranks);
     for (std::size_t rank = 1; one_way && rank < result.intervals.size(); ++rank)
@@ -104,7 +110,7 @@ Unshard gather_in_group(CollectiveAlgorithm algorithm, const std::vector<Group>&
     const auto size = static_cast<int>(group.size());
     const SegmentTable table = load.table(size);
     unshard.schedule =
-        unshard_schedule(algorithm, table, make_topology(size, 1), static_cast<int>(mine - group.begin()));
+        unshard_schedule(algorithm, table, make_topology(size, 1), static_cast<int>(mine - group.begin()), load.block());
     unshard.table.size = table.size;
     for (std::size_t i = 0; i < group.size(); ++i)
       unshard.table.intervals[static_cast<std::size_t>(group[i])] = table.intervals[i];
@@ -175,8 +181,7 @@ Large measure_large(Stopwatch& stopwatch, const std::vector<Group>& groups, cons
     load.elements *= 2;
   const Times times = stopwatch.measure(groups, load, large_rounds);
   const auto hops = static_cast<double>(ranks - 1);
-  const std::int64_t blocks = (load.elements + exchange_block - 1) / exchange_block;
-  const double messages = hops * static_cast<double>(blocks);
+  const double messages = hops * static_cast<double>(load.blocks());
   // What messages cost besides their bytes is known from small ones; on a busy machine only roughly.
   const auto rest = [&](double seconds, double latency) {
     return std::max(seconds - latency - messages * link.message_seconds, 0.5 * seconds);

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <span>
 #include <thread>
 
@@ -19,17 +20,17 @@ const OperationLabel label{"calibration of algorithms", "", ""};
 
 constexpr std::int64_t smallest_bytes = std::int64_t{64} << 10;
 constexpr std::int64_t largest_bytes = std::int64_t{4} << 20;
-constexpr std::int64_t size_step = 4;
+constexpr std::int64_t size_step = 2;
 /// Before each: links and queues are as empty as after compute, whatever ran before.
 constexpr std::chrono::milliseconds idle{5};
 /// Predicted of the best of an even unshard: no larger tables but the smallest.
 constexpr double long_enough = 0.3;
 /// Of all rounds of one size, with the pauses between; there are at least two.
-constexpr double measured_seconds = 2;
+constexpr double measured_seconds = 1.5;
 constexpr int most_rounds = 15;
 /// Of the best, predicted or measured: what is slower is not chosen, and not measured any more.
 constexpr double hopeless = 2;
-/// The same after a third of the rounds, or the first.
+/// The same after a third of the rounds, or the first. What is left alone then has won, and is not measured any more.
 constexpr double beaten = 1.5;
 
 /// One algorithm on one table.
@@ -58,6 +59,13 @@ struct Contest {
     for (Trial& trial : trials)
       trial.runs = trial.runs && trial.*seconds <= factor * least;
   }
+
+  void end_if_won() {
+    const auto runs = [](const Trial& trial) { return trial.runs; };
+    if (std::count_if(trials.begin(), trials.end(), runs) > 1) return;
+    for (Trial& trial : trials)
+      trial.runs = false;
+  }
 };
 
 class Trials {
@@ -78,10 +86,13 @@ class Trials {
   }
 
  private:
-  /// The lower one of two: what is lost and sent again only adds.
-  static double median(std::vector<double> values) {
+  /// Mean of all but the slowest fifth, the fastest alone of two: what is lost and sent again only adds. Not the median:
+  /// where a link lets bursts pass, an algorithm may be the fastest in half of its rounds and take twice as long in the
+  /// others.
+  static double typical(std::vector<double> values) {
     std::sort(values.begin(), values.end());
-    return values[(values.size() - 1) / 2];
+    values.resize(values.size() - (values.size() + 3) / 5);
+    return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
   }
 
   [[nodiscard]] SegmentTable table_of(bool one_owner, std::int64_t bytes) const {
@@ -108,7 +119,7 @@ class Trials {
     leave_out(&Trial::predicted, hopeless);
     const int rounds = std::clamp(static_cast<int>(measured_seconds / run_round()), 2, most_rounds);
     for (int round = 1; round < rounds; ++round) {
-      if (round == std::max(1, rounds / 3)) leave_out(&Trial::least, beaten);
+      if (round == std::max(1, rounds / 3)) end_contests();
       run_round();
     }
     keep();
@@ -118,7 +129,7 @@ class Trials {
   void keep() {
     for (Contest& contest : contests_) {
       for (Trial& trial : contest.trials) {
-        if (!trial.seconds.empty()) trial.correction.factor = median(trial.seconds) / trial.predicted;
+        if (!trial.seconds.empty()) trial.correction.factor = typical(trial.seconds) / trial.predicted;
         found_.push_back(trial.correction);
       }
     }
@@ -149,6 +160,12 @@ class Trials {
   void leave_out(double Trial::*seconds, double factor) {
     for (Contest& contest : contests_)
       contest.leave_out(seconds, factor);
+  }
+
+  void end_contests() {
+    leave_out(&Trial::least, beaten);
+    for (Contest& contest : contests_)
+      contest.end_if_won();
   }
 
   /// Seconds of the whole round, on the slowest rank.
