@@ -184,13 +184,15 @@ void add_rows(Communicator& ranks, const OptimizerStepOptions& options, nlohmann
   std::vector<Contender> contenders;
   for (const StrategyKind kind : strategies_of(options))
     contenders.emplace_back(kind, ranks, model, options);
-  const double kernel_rate = orthogonalize_rate(ranks, model, options.newton_schulz_steps);
-  const Job job{ranks, options, model, profile,
-                machine_of(topology, profile, {kernel_rate, kernel_rate, memory_rate(ranks)})};
+  std::vector<double> rates;
   for (std::int64_t round = 0; round <= options.rounds; ++round) {
+    rates.push_back(orthogonalize_rate(ranks, model, options.newton_schulz_steps));
     for (Contender& contender : contenders)
       contender.run(round);
   }
+  const double kernel_rate = spread_of(rates).median;
+  const Job job{ranks, options, model, profile,
+                machine_of(topology, profile, {kernel_rate, kernel_rate, memory_rate(ranks)})};
   for (const Contender& contender : contenders) {
     nlohmann::json row = row_of(job, contender, contenders.front(), topology);
     row.update(balance_of(job.machine));

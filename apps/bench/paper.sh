@@ -51,7 +51,8 @@ wire=1.045
 if [ "$quick" = no ]; then
   # 8192 tokens of a rank in a pass: float32 has twice the bytes of the published bfloat16, so twice the 4096 tokens
   # give as many operations for a byte of forward and backward, and as many recomputed ones.
-  blocks=2 hidden=256 optimizer_rounds=2
+  # Four blocks of six matrices: as many of each shape for every rank.
+  blocks=4 hidden=192 optimizer_rounds=3
   model=(--model gpt2 --layers 3 --hidden 128 --heads 4 --ffn 512 --seq-len 128 --vocab-size 256)
   micro_batch=64 train_rounds=2 unit_bytes=8388608 units=4
 else

@@ -10,7 +10,7 @@
 namespace matrixfsdp::bench {
 
 /// FLOP/s of orthogonalize, on all ranks at the same time, over one matrix of each shape that `model` has, weighted by
-/// how many there are; of the slowest rank. 0 without matrices. Collective.
+/// how many there are, until the slowest rank has done as much as all others. 0 without matrices. Collective.
 double orthogonalize_rate(Communicator& communicator, const ModelSpec& model, int steps);
 
 /// Bytes read and written in a second by copies on all ranks at the same time; of the slowest rank. Collective.
