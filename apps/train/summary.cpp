@@ -61,9 +61,12 @@ std::string to_text(const Summary& s, const Options& options) {
     text += line("speed", fmt::format("{:.0f} tokens/s", s.tokens_per_second));
     const MatrixOptimizer optimizer = options.optimizer.matrices;
     const bool has_factors = optimizer == MatrixOptimizer::shampoo || optimizer == MatrixOptimizer::soap;
-    text += line("optimizer step",
-                 fmt::format("{} bytes sent for {} {} matrices per step", s.bytes_per_step[Purpose::optimizer],
-                             s.matrices, has_factors ? "preconditioned" : "orthogonalized"));
+    const std::string matrices =
+        optimizer == MatrixOptimizer::adamw
+            ? ""
+            : fmt::format(" for {} {} matrices", s.matrices, has_factors ? "preconditioned" : "orthogonalized");
+    text +=
+        line("optimizer step", fmt::format("{} bytes sent{} per step", s.bytes_per_step[Purpose::optimizer], matrices));
     text +=
         line("other traffic",
              fmt::format("per step: unshard {}, reduce {}, norm {}", bytes_text(s.bytes_per_step[Purpose::unshard]),

@@ -44,8 +44,9 @@ TEST(TrainRun, the_summary_is_a_page_for_people) {
   const std::string folder = text_folder("summary");
   const auto result = run_train(2, sampling_run(folder, {"--steps", "3"}));
   ASSERT_EQ(result.exit_code, 0) << result.err;
-  for (const char* word : {"loss", "validation", "unigram entropy", "tokens/s", "0 bytes sent", "full replication",
-                           "checkpoint", "metrics", "sample", "what to try next"}) {
+  for (const char* word :
+       {"loss", "validation", "unigram entropy", "tokens/s", "0 bytes sent for 12 orthogonalized matrices per step",
+        "full replication", "checkpoint", "metrics", "sample", "what to try next"}) {
     EXPECT_NE(result.out.find(word), std::string::npos) << word << " in " << result.out;
   }
   // What may be tried on the checkpoint, and what a run that goes on from it would refuse.
@@ -55,6 +56,8 @@ TEST(TrainRun, the_summary_is_a_page_for_people) {
   const std::size_t anew = kept.out.find("from the start (quickstart.sh --fresh, or another --checkpoint-dir)");
   EXPECT_LT(on, anew) << kept.out;
   EXPECT_LT(anew, kept.out.find("--optimizer adamw")) << kept.out;
+  const auto without = run_train(2, sampling_run(folder, {"--steps", "1", "--optimizer", "adamw"}));
+  EXPECT_NE(without.out.find("0 bytes sent per step"), std::string::npos) << without.out;
 }
 
 // Bytes by purpose add up to what an independent interposer saw at the MPI boundary, with everything that a run does:
