@@ -91,7 +91,7 @@ TEST(NewtonSchulzBatch, CountsInScratchAndFlops) {
   EXPECT_EQ(step_flops(large, cost), large_alone);
   const std::int64_t directions = 4 * std::max<std::int64_t>(32 * 256 * 300, 10 * 600 * 200);
   EXPECT_EQ(matrix_scratch_bytes({&small, &fused}, cost), directions + 32 * slot_bytes(256, 300, 2));
-  EXPECT_EQ(matrix_scratch_bytes({&large}, cost), 4 * 3 * 1200 * 1200 + 8 * square_sum_blocks(1200, 1200));
+  EXPECT_EQ(matrix_scratch_bytes({&large}, cost), 4 * 4 * 1200 * 1200 + 8 * square_sum_blocks(1200, 1200));
   cost.matrices = MatrixOptimizer::soap;
   EXPECT_EQ(stepped_together(small, cost), 1);
 }
