@@ -94,6 +94,9 @@ void add_machine_options(OptionReader& reader, CLI::App& app, PlanCommand& comma
   reader.integer("--threads", numbers.threads, 1,
                  "Of each rank: matrices that its optimizer steps at once, each with scratch of its own, for the "
                  "predicted memory");
+  app.add_flag("--batches", command.planner.optimizer.batches,
+               "Muon orthogonalizes small matrices of one shape in batches, as a build for CUDA does: their FLOPs and "
+               "scratch are those of batches");
   reader.text("--param-dtype", "What weights travel as: float32, bfloat16", "float32",
               [&command](const std::string& value) { command.param_dtype = parse_travel("--param-dtype", value); });
   reader.text("--reduce-dtype", "What gradients travel as: float32, bfloat16", "float32",

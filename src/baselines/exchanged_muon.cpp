@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <matrixfsdp/comm/redistribute.hpp>
+#include <matrixfsdp/linalg/blas.hpp>
 #include <matrixfsdp/plan/strategy.hpp>
 
 #include "baselines/row_muon.hpp"
@@ -40,11 +41,10 @@ class ExchangedMuon final : public RowMuon {
       : RowMuon(model, std::move(views), options, workers),
         rank_(communicator().rank()),
         ranks_(communicator().size()) {
-    const OptimizerCost cost{options.newton_schulz.algorithm,
-                             options.newton_schulz.steps,
-                             MatrixOptimizer::muon,
-                             {},
-                             options.newton_schulz.dtype};
+    const OptimizerCost cost{options.newton_schulz.algorithm, options.newton_schulz.steps,
+                             MatrixOptimizer::muon,           {},
+                             options.newton_schulz.dtype,     1,
+                             linalg::batches_products()};
     for (const auto& round : orthogonalizing_rounds(model.spec(), ranks_, cost))
       add_round(round);
     std::array<std::int64_t, rounds_in_flight> rows{};

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "orthogonalize/batch.hpp"
 #include "tensor/for_range.hpp"
 
 namespace matrixfsdp::baselines {
@@ -154,16 +155,20 @@ bool RowMuon::orthogonalize_whole(const RowMatrix& matrix, const TensorView<floa
 }
 
 bool RowMuon::orthogonalize_parts(const RowMatrix& matrix, const TensorView<float>& whole, StepResult& result) {
+  tasks_.clear();
   for (const std::vector<MatrixPart>& parts : matrix.parts) {
     for (const MatrixPart& part : parts) {
       const MatrixView<float> view = part_view(whole, part);
-      const OrthogonalizeResult done = orthogonalize<float>(view, view, options_.newton_schulz, workspace_);
-      result.flops += done.flops;
-      if (done.status == OrthogonalizeStatus::non_finite || done.status == OrthogonalizeStatus::diverged) return false;
+      tasks_.push_back({view, view, {}});
     }
   }
-  for (const std::vector<MatrixPart>& parts : matrix.parts)
-    result.matrices_orthogonalized += static_cast<std::int64_t>(parts.size());
+  matrixfsdp::detail::orthogonalize_each<float>(tasks_, options_.newton_schulz, workspace_);
+  for (const OrthogonalizeTask<float>& task : tasks_) {
+    result.flops += task.result.flops;
+    if (task.result.status == OrthogonalizeStatus::non_finite || task.result.status == OrthogonalizeStatus::diverged)
+      return false;
+  }
+  result.matrices_orthogonalized += static_cast<std::int64_t>(tasks_.size());
   return true;
 }
 
@@ -171,7 +176,8 @@ void RowMuon::reserve(const RowMatrix& matrix) {
   const NewtonSchulzOptions& newton_schulz = options_.newton_schulz;
   for (const std::vector<MatrixPart>& parts : matrix.parts) {
     for (const MatrixPart& part : parts) {
-      workspace_.reserve(part.rows, part.cols, newton_schulz);
+      workspace_.reserve(part.rows, part.cols, newton_schulz,
+                         matrixfsdp::detail::slots_of(part.rows, part.cols, newton_schulz));
     }
   }
 }

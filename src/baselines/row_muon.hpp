@@ -8,6 +8,7 @@
 #include <matrixfsdp/linalg/workers.hpp>
 #include <matrixfsdp/optim/muon.hpp>
 #include <matrixfsdp/optim/muon_phases.hpp>
+#include <matrixfsdp/orthogonalize/many.hpp>
 #include <matrixfsdp/plan/row_shards.hpp>
 
 #include "optim/views.hpp"
@@ -85,6 +86,7 @@ class RowMuon : public Optimizer {
   detail::State momentum_;
   linalg::Workers workers_;
   NewtonSchulzWorkspace<float> workspace_;
+  std::vector<OrthogonalizeTask<float>> tasks_;  ///< of one matrix: its parts
   bool interrupted_ = false;
 };
 

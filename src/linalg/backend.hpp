@@ -19,6 +19,9 @@ template <class T>
 void start(const ColumnGemm<T>& product);
 template <class T>
 void start(const ColumnSyrk<T>& product);
+/// Starts products that have terms.
+template <class T>
+void start(const ColumnGemmBatch<T>& products);
 
 /// Waits for what this thread has started, and throws what went wrong with it.
 void finish();

@@ -53,6 +53,16 @@ struct ColumnGemm {
   [[nodiscard]] bool empty() const { return m == 0 || n == 0; }
 };
 
+/// `count` products of one shape: the matrices of the next one are a stride further.
+template <class E, class R = E, class Scalar = R>
+struct ColumnGemmBatch {
+  ColumnGemm<E, R, Scalar> first;
+  std::int64_t stride_a = 0;
+  std::int64_t stride_b = 0;
+  std::int64_t stride_c = 0;
+  int count = 0;
+};
+
 /// Column-major C <- alpha op(A) op(A)^T + beta C, upper triangle only, with op(A) n x k.
 template <class T>
 struct ColumnSyrk {

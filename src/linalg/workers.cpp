@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <matrixfsdp/core/error.hpp>
+#include <matrixfsdp/linalg/blas.hpp>
 #include <matrixfsdp/linalg/workers.hpp>
 
 #include "core/blocked_signals.hpp"
@@ -164,7 +165,7 @@ Workers::Workers(Workers&&) noexcept = default;
 Workers& Workers::operator=(Workers&&) noexcept = default;
 
 int Workers::usable(int asked) {
-  return matrixfsdp::detail::kernels_run_on_host ? asked : 1;
+  return matrixfsdp::detail::kernels_run_on_host && !batches_products() ? asked : 1;
 }
 
 int Workers::count() const {

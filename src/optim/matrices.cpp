@@ -32,8 +32,24 @@ Matrices::Matrices(std::vector<ParameterView> views, std::string_view optimizer,
     check_is_whole_matrix(view, optimizer);
     parts_.push_back(matrix_parts(*view.spec));
     costs.push_back(step_flops(*view.spec, cost));
+    add_to_group(parts_.size() - 1, cost);
   }
   lists_ = WorkerLists(std::move(costs), workers_->count());
+}
+
+void Matrices::add_to_group(std::size_t index, const OptimizerCost& cost) {
+  const auto same_extents = [](const MatrixPart& one, const MatrixPart& other) {
+    return one.rows == other.rows && one.cols == other.cols;
+  };
+  const auto alike = [&](const Group& group) {
+    return std::ranges::equal(parts_[index], parts_[group.matrices.front()], same_extents);
+  };
+  const auto found = std::find_if(groups_.begin(), groups_.end(), alike);
+  group_of_.push_back(static_cast<std::size_t>(found - groups_.begin()));
+  if (found == groups_.end()) groups_.push_back({{}, stepped_together(*views_[index].spec, cost)});
+  Group& group = groups_[group_of_.back()];
+  group.matrices.push_back(index);
+  in_groups_ = in_groups_ || group.together > 1;
 }
 
 linalg::Workers* Matrices::product_workers() const {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include <matrixfsdp/linalg/blas.hpp>
 #include <matrixfsdp/linalg/workers.hpp>
 #include <matrixfsdp/optim/routing.hpp>
 
@@ -86,7 +87,8 @@ OptimizerCost cost_of(const RoutingOptions& options) {
           options.matrices,
           soap ? options.soap.preconditioner : options.shampoo.preconditioner,
           options.muon.newton_schulz.dtype,
-          linalg::Workers::usable(options.workers)};
+          linalg::Workers::usable(options.workers),
+          linalg::batches_products()};
 }
 
 double matrix_learning_rate(const RoutingOptions& options) {

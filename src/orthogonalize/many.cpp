@@ -1,8 +1,10 @@
 #include <utility>
 
+#include <matrixfsdp/linalg/blas.hpp>
 #include <matrixfsdp/orthogonalize/many.hpp>
 #include <matrixfsdp/plan/worker_lists.hpp>
 
+#include "orthogonalize/batch.hpp"
 #include "tensor/for_range.hpp"
 
 namespace matrixfsdp {
@@ -25,6 +27,10 @@ std::int64_t OrthogonalizeTeam<T>::bytes() const {
 template <class T>
 void orthogonalize_many(std::span<OrthogonalizeTask<T>> tasks, const NewtonSchulzOptions& options,
                         OrthogonalizeTeam<T>& team) {
+  if (linalg::batches_products()) {
+    detail::orthogonalize_each<T>(tasks, options, team.scratch_.front());
+    return;
+  }
   std::vector<std::int64_t> costs;
   costs.reserve(tasks.size());
   for (const OrthogonalizeTask<T>& task : tasks)

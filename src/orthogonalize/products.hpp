@@ -14,6 +14,8 @@ namespace matrixfsdp::detail {
 template <class T>
 class Products {
  public:
+  using Matrix = MatrixView<T>;
+
   Products(bool tall, linalg::Workers* workers) : tall_(tall), workers_(workers) {}
 
   /// r <- X X^T

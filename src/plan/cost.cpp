@@ -85,6 +85,29 @@ MatrixOptimizer optimizer_of(const ParameterSpec& parameter, const OptimizerCost
   return cost.matrices;
 }
 
+std::int64_t newton_schulz_slots(const MatrixPart& part, const OptimizerCost& cost) {
+  if (!cost.batches) return 1;
+  return newton_schulz_batch(part.rows, part.cols, cost.newton_schulz_steps, cost.algorithm, cost.newton_schulz_dtype);
+}
+
+std::int64_t newton_schulz_flops(const MatrixPart& part, const OptimizerCost& cost) {
+  return newton_schulz_flops(part.rows, part.cols, cost.newton_schulz_steps, cost.algorithm, cost.newton_schulz_dtype,
+                             newton_schulz_slots(part, cost) > 1);
+}
+
+std::int64_t stepped_together(const ParameterSpec& parameter, const OptimizerCost& cost) {
+  if (!cost.batches || optimizer_of(parameter, cost) != MatrixOptimizer::muon) return 1;
+  const std::vector<MatrixPart> parts = matrix_parts(parameter);
+  std::int64_t together = newton_schulz_batch_tiles;
+  for (const MatrixPart& part : parts) {
+    const std::int64_t alike = std::count_if(parts.begin(), parts.end(), [&](const MatrixPart& other) {
+      return other.rows == part.rows && other.cols == part.cols;
+    });
+    together = std::min(together, newton_schulz_slots(part, cost) / alike);
+  }
+  return std::max<std::int64_t>(1, together);
+}
+
 std::int64_t stepped_matrix_count(const ModelSpec& model, const OptimizerCost& cost) {
   std::int64_t count = 0;
   for (const UnitSpec& unit : model.units) {
@@ -103,10 +126,8 @@ std::int64_t step_flops(const ParameterSpec& parameter, const OptimizerCost& cos
   if (optimizer == MatrixOptimizer::adamw) return adamw_flops_per_element * elements;
   if (keeps_factors(optimizer)) return factored_flops(parameter, optimizer, cost.preconditioner);
   std::int64_t flops = muon_flops_per_element * elements;
-  for (const MatrixPart& part : matrix_parts(parameter)) {
-    flops +=
-        newton_schulz_flops(part.rows, part.cols, cost.newton_schulz_steps, cost.algorithm, cost.newton_schulz_dtype);
-  }
+  for (const MatrixPart& part : matrix_parts(parameter))
+    flops += newton_schulz_flops(part, cost);
   return flops;
 }
 
@@ -133,10 +154,10 @@ void MatrixScratch::include(const ParameterSpec& parameter, const OptimizerCost&
   if (keeps_factors(optimizer)) {
     preconditioner.include(preconditioner_scratch(parameter, optimizer, cost.preconditioner));
   } else if (optimizer == MatrixOptimizer::muon) {
-    direction = std::max(direction, element_count(parameter.shape));
+    direction = std::max(direction, stepped_together(parameter, cost) * element_count(parameter.shape));
     for (const MatrixPart& part : matrix_parts(parameter))
       newton_schulz.include(newton_schulz_scratch(part.rows, part.cols, cost.algorithm, cost.newton_schulz_steps,
-                                                  cost.newton_schulz_dtype));
+                                                  cost.newton_schulz_dtype, newton_schulz_slots(part, cost)));
   }
 }
 

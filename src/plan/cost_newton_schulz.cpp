@@ -47,7 +47,7 @@ Wide triangle_entries(std::int64_t m) {
 
 /// Products of the iteration on X of m x n, m <= n; a multiply-add is 2 FLOPs. Element-wise work is not counted.
 struct Products {
-  Products(std::int64_t rows, std::int64_t cols, DType dtype) {
+  Products(std::int64_t rows, std::int64_t cols, DType dtype, bool batched) {
     const Wide m = std::min(rows, cols);
     const Wide n = std::max(rows, cols);
     gram = m * (m + 1) * n;
@@ -57,6 +57,10 @@ struct Products {
     if (dtype == DType::bfloat16) {
       gram = small / m * n;
       square = small;
+    }
+    if (batched) {
+      gram = apply;
+      square = small = 2 * m * m * m;
     }
   }
 
@@ -80,7 +84,7 @@ Wide gram_run(const Products& flops, Wide steps) {
 }  // namespace
 
 std::int64_t newton_schulz_flops(std::int64_t rows, std::int64_t cols, int steps, NewtonSchulzAlgorithm algorithm,
-                                 DType dtype) {
+                                 DType dtype, bool batched) {
   if (rows < 0 || cols < 0 || steps < 1) {
     throw ContractError(
         fmt::format("newton_schulz_flops of {} x {} in {} steps: expected extents of at least 0 and at least 1 step",
@@ -91,7 +95,7 @@ std::int64_t newton_schulz_flops(std::int64_t rows, std::int64_t cols, int steps
     throw ContractError(fmt::format("newton_schulz_flops: {} in bfloat16, expected standard", name_of(algorithm)));
   }
   if (rows == 0 || cols == 0) return 0;
-  const Products products(rows, cols, dtype);
+  const Products products(rows, cols, dtype, batched);
   Wide flops = 0;
   switch (resolved) {
     case NewtonSchulzAlgorithm::gram:
@@ -124,16 +128,42 @@ void NewtonSchulzScratch::include(const NewtonSchulzScratch& other) {
   products = std::max(products, other.products);
   sums = std::max(sums, other.sums);
   rounded = std::max(rounded, other.rounded);
+  slots = std::max(slots, other.slots);
+}
+
+std::int64_t NewtonSchulzScratch::bytes() const {
+  return 4 * (iterate + products) + 8 * sums + 2 * rounded + newton_schulz_slot_bytes * slots;
 }
 
 NewtonSchulzScratch newton_schulz_scratch(std::int64_t rows, std::int64_t cols, NewtonSchulzAlgorithm algorithm,
-                                          int steps, DType dtype) {
+                                          int steps, DType dtype, std::int64_t slots) {
   const std::int64_t small = std::min(rows, cols);
   if (dtype == DType::bfloat16) {
-    return {0, small * small, square_sum_blocks(rows, cols), 2 * (rows * cols + small * small)};
+    const NewtonSchulzScratch one{0, small * small, square_sum_blocks(rows, cols), 2 * (rows * cols + small * small)};
+    if (slots == 1) return one;
+    return {slots * rows * cols, slots * one.products, slots * one.sums, slots * one.rounded, slots};
   }
   const std::int64_t count = resolve(algorithm, rows, cols, steps) == NewtonSchulzAlgorithm::standard ? 2 : 4;
-  return {rows * cols, count * small * small, square_sum_blocks(rows, cols), 0};
+  const NewtonSchulzScratch one{rows * cols, count * small * small, square_sum_blocks(rows, cols), 0};
+  if (slots == 1) return one;
+  return {2 * slots * one.iterate, slots * one.products, slots * one.sums, 0, slots};
+}
+
+std::int64_t newton_schulz_batch(std::int64_t rows, std::int64_t cols, int steps, NewtonSchulzAlgorithm algorithm,
+                                 DType dtype) {
+  if (rows < 0 || cols < 0 || steps < 1) {
+    throw ContractError(
+        fmt::format("newton_schulz_batch of {} x {} in {} steps: expected extents of at least 0 and at least 1 step",
+                    rows, cols, steps));
+  }
+  constexpr std::int64_t tile = 128;
+  const std::int64_t small = std::min(rows, cols);
+  // Extents first: what follows does not fit 64 bits for all of them.
+  if (small == 0 || rows > newton_schulz_batch_bytes / cols) return 1;
+  const std::int64_t tiles = (small + tile - 1) / tile;
+  const NewtonSchulzScratch two = newton_schulz_scratch(rows, cols, algorithm, steps, dtype, 2);
+  return std::max<std::int64_t>(
+      1, std::min(newton_schulz_batch_tiles / (tiles * tiles), 2 * newton_schulz_batch_bytes / two.bytes()));
 }
 
 }  // namespace matrixfsdp

@@ -143,8 +143,7 @@ std::int64_t row_flops(StrategyKind kind, const ParameterSpec& spec, int rank, i
       flops += sharded_newton_schulz_flops(part.rows, part.cols, rows_of(part, rank, world_size),
                                            rows_of(part, 0, world_size), cost.newton_schulz_steps);
     } else if (kind == StrategyKind::fsdp2_gather) {
-      flops +=
-          newton_schulz_flops(part.rows, part.cols, cost.newton_schulz_steps, cost.algorithm, cost.newton_schulz_dtype);
+      flops += newton_schulz_flops(part, cost);
     }
   }
   return flops;

@@ -1,4 +1,4 @@
-# linalg on cuBLAS and cuSOLVER: the tests of linalg against a host double of the two (tests/support/cublas_double), which
+# linalg on cuBLAS and cuSOLVER: the tests of linalg, and of batches of matrices, against a host double of the two (tests/support/cublas_double), which
 # needs their headers, and against the real libraries (label gpu), which needs a device to do more than link. Neither needs
 # a Kokkos for CUDA; where there is one, gpu.linalg are linalg's own tests.
 if("CUDA" IN_LIST Kokkos_DEVICES)
@@ -36,7 +36,10 @@ foreach(test IN ITEMS test_cublas test_linalg_gpu)
   target_include_directories(${test} SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
   target_link_libraries(${test} PRIVATE matrixfsdp_tensor GTest::gtest fmt::fmt)
 endforeach()
-target_link_libraries(test_cublas PRIVATE MatrixFSDP::blas) # the double's LAPACK
+# Orthogonalization and Muon on the double, which batches. Their libraries are those of the build: the seam's objects come
+# first, so nothing of the archive of linalg is linked.
+target_sources(test_cublas PRIVATE unit/orthogonalize_batch.cpp unit/orthogonalize_many.cpp)
+target_link_libraries(test_cublas PRIVATE matrixfsdp_optim MatrixFSDP::blas) # and the double's LAPACK
 target_link_libraries(test_linalg_gpu PRIVATE CUDA::cublas CUDA::cusolver CUDA::cudart)
 gtest_discover_tests(test_cublas TEST_PREFIX "unit.cublas." DISCOVERY_TIMEOUT 60)
 add_test(NAME unit.cublas.all COMMAND test_cublas) # in one process: its end is a test of its own

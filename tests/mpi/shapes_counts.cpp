@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <matrixfsdp/optim/routing.hpp>
 #include <matrixfsdp/plan/cost.hpp>
 #include <matrixfsdp/plan/planner.hpp>
 
@@ -43,7 +44,7 @@ std::int64_t flops_of_rank(const ModelSpec& spec, const Plan& plan, int rank) {
       if (segment.rank != rank) continue;
       const ParameterSpec& parameter = spec.units[u].parameters[segment.parameter];
       const std::int64_t count = element_count(parameter.shape);
-      const std::int64_t whole = step_flops(parameter, {});
+      const std::int64_t whole = step_flops(parameter, cost_of({}));
       flops += count == segment.elements.size() ? whole : whole / count * segment.elements.size();
     }
   }
@@ -95,7 +96,7 @@ TEST(ShapesCounts, replicated_ranks_do_everything_and_fetch_nothing) {
   const SyntheticStep step = run.step(gradients_of(GradientKind::ordinary, 1, passes * ranks));
   std::int64_t flops = 0;
   for (const ParameterSpec& parameter : testing::all_parameters(spec))
-    flops += step_flops(parameter, {});
+    flops += step_flops(parameter, cost_of({}));
   EXPECT_EQ(step.taken.flops, flops);
   const ByteCounts bytes = bytes_of_all(own);
   EXPECT_EQ(bytes[Purpose::unshard], 0);

@@ -116,6 +116,10 @@ TEST(PlanMachines, options_of_a_step_change_what_is_predicted) {
   // and a double for each row.
   EXPECT_EQ(get(with({"--threads", "2"}), 5, "memory_bytes_per_rank") - get(plain, 5, "memory_bytes_per_rank"),
             4 * (2 * 768 * 3072 + 4 * 768 * 768) + 8 * 768);
+  // Of two 768 x 3072 in a batch: a direction, three X, four 768 x 768 and sums more; and what is known of three slots,
+  // as many as 768 x 768 have.
+  EXPECT_EQ(get(with({"--batches"}), 5, "memory_bytes_per_rank") - get(plain, 5, "memory_bytes_per_rank"),
+            4 * (4 * 768 * 3072 + 4 * 768 * 768) + 8 * 768 + 3 * 96);
   EXPECT_GT(get(with({"--passes", "2"}), 0, "forward_ms"), 1.99 * get(plain, 0, "forward_ms"));
   EXPECT_GT(get(with({"--micro-batch", "4"}), 5, "forward_ms"), 3.99 * get(plain, 5, "forward_ms"));
   EXPECT_LT(get(with({"--seq-len", "256"}), 5, "forward_ms"), get(plain, 5, "forward_ms") / 3);

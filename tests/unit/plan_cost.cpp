@@ -21,11 +21,13 @@ std::int64_t triangle(std::int64_t m) {
 }
 
 /// Counts by walking through the iteration, product by product.
-std::int64_t walk(std::int64_t m, std::int64_t n, int steps, Algorithm algorithm) {
+std::int64_t walk(std::int64_t m, std::int64_t n, int steps, Algorithm algorithm, bool batched = false) {
   std::int64_t flops = 0;
-  const auto syrk = [&](std::int64_t rows, std::int64_t inner) { flops += rows * (rows + 1) * inner; };
+  const auto syrk = [&](std::int64_t rows, std::int64_t inner) {
+    flops += rows * (batched ? 2 * rows : rows + 1) * inner;
+  };
   const auto gemm = [&](std::int64_t a, std::int64_t b, std::int64_t c) { flops += 2 * a * b * c; };
-  const auto symmetric = [&](std::int64_t rows) { flops += 2 * rows * triangle(rows); };
+  const auto symmetric = [&](std::int64_t rows) { flops += 2 * rows * (batched ? rows * rows : triangle(rows)); };
   if (algorithm == Algorithm::standard) {
     for (int step = 1; step <= steps; ++step) {
       syrk(m, n);
@@ -63,6 +65,8 @@ TEST(NewtonSchulzCost, equals_the_walk_through_the_iteration) {
         const std::int64_t expected = walk(m, n, steps, algorithm);
         EXPECT_EQ(newton_schulz_flops(m, n, steps, algorithm), expected) << m << " " << n << " " << steps;
         EXPECT_EQ(newton_schulz_flops(n, m, steps, algorithm), expected) << "transposed";
+        EXPECT_EQ(newton_schulz_flops(n, m, steps, algorithm, DType::float32, true),
+                  walk(m, n, steps, algorithm, true));
       }
     }
   }

@@ -8,10 +8,11 @@
 #include <matrixfsdp/tensor/tensor.hpp>
 
 /// @file
-/// The one seam over BLAS: a host's, or cuBLAS where Kokkos was built for CUDA. All matrices are row-major. A call with no elements in the result does nothing, and a
-/// product is complete when the call returns. Throws ContractError for extents that do not fit each other, for an
-/// extent or stride beyond int, which BLAS counts in, and for a stride below the columns of a matrix with more than one
-/// row; DeviceError where a library of the device fails. Unchecked: C overlaps neither A nor B.
+/// The one seam over BLAS: a host's, or cuBLAS where Kokkos was built for CUDA. All matrices are row-major. A call with
+/// no elements in the result does nothing, and a product is complete when the call returns. Throws ContractError for
+/// extents that do not fit each other, for an extent or stride beyond int, which BLAS counts in, and for a stride below
+/// the columns of a matrix with more than one row; DeviceError where a library of the device fails. Unchecked: C
+/// overlaps neither A nor B.
 namespace matrixfsdp::linalg {
 
 /// How an operand enters a product.
@@ -72,9 +73,13 @@ std::string tf32_obstacle();
 /// Throws InputError "<user>: <obstacle>" for a math that has one.
 void require_math(Math math, std::string_view user);
 
-/// Of each following gemm, syrk and symmetric product of float of this thread; float32 until it is called. Kokkos must be
-/// running. Throws InputError as require_math does.
+/// Of each following gemm, syrk and symmetric product of float of this thread; float32 until it is called. Kokkos must
+/// be running. Throws InputError as require_math does.
 void set_math(Math math);
+
+/// Whether the BLAS of this build multiplies many matrices of one shape in one call, which small ones need to fill a
+/// device: cuBLAS. orthogonalize_many does batches then, and threads of the host (workers.hpp) have nothing to do.
+bool batches_products();
 
 /// "OpenBLAS 0.3.21 ...", or "cuBLAS 13.0.2, cuSOLVER 12.0.4": for --version.
 std::string blas_description();

@@ -14,7 +14,7 @@ namespace matrixfsdp::linalg {
 class Workers {
  public:
   /// Starts `count` - 1 threads, which sleep until they are needed; one worker starts none. Where kernels run on a
-  /// device there is one worker whatever `count` is: matrices of one shape are better batched there. Throws
+  /// device there is one worker whatever `count` is: matrices of one shape are batched there (batches_products). Throws
   /// ContractError for count < 1, and Error where the system refuses a thread.
   explicit Workers(int count = 1);
   /// Ends the threads; nothing may run.

@@ -77,8 +77,10 @@ void append(StepResult part, StepResult& whole);
 /// with which workers help that have no matrix left. So the bits do not depend on `workers`, and one worker starts no
 /// thread. An exception that the step of a matrix throws comes out of step() with the matrix's name before it; matrices
 /// of other workers may have been stepped then. Where kernels run on a device there is one worker, whatever is asked,
-/// and matrices are stepped one after the other in canonical order; a batch of equal shapes (orthogonalize_many) is
-/// what fits there.
+/// and matrices are stepped one after the other in canonical order; but Muon steps those of one shape together where
+/// orthogonalize_many batches them, with scratch for a whole batch, whatever the rank has. A batch's time is shared out
+/// evenly among its matrices, and what its step throws has the name of the first. Bits do not depend on which matrices
+/// are stepped together: a watched step, and one of a unit, have the same.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;

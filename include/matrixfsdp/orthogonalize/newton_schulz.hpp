@@ -73,8 +73,8 @@ struct OrthogonalizeResult {
   NewtonSchulzAlgorithm algorithm = NewtonSchulzAlgorithm::standard;  ///< what `automatic` has become
   /// Newton-Schulz steps that were done.
   int steps = 0;
-  std::int64_t flops =
-      0;  ///< of the iteration's products: newton_schulz_flops, or 0 where the status is zero or non_finite
+  std::int64_t flops = 0;  ///< of the iteration's products: newton_schulz_flops (in a batch its `batched`), or 0 where
+                           ///< the status is zero or non_finite
   /// ||O O^T - I||_F / sqrt(m) on the smaller side m of the result O: 0 for orthonormal rows. NaN where it was not
   /// asked for, or the status is not ok.
   double residual = std::numeric_limits<double>::quiet_NaN();
@@ -88,16 +88,18 @@ class NewtonSchulzWorkspace {
   /// local variables, and leaves its reference count wrong.
   NewtonSchulzWorkspace();
 
-  /// Makes room for a rows x cols matrix, rows and cols >= 0. No allocation where it is already large enough. Throws
-  /// InputError for bfloat16 where linalg::bfloat16_obstacle names one.
-  void reserve(std::int64_t rows, std::int64_t cols, const NewtonSchulzOptions& options);
+  /// Makes room for a rows x cols matrix, rows and cols >= 0, or for a batch of them with `batch` slots
+  /// (newton_schulz_scratch). No allocation where it is already large enough. Throws InputError for bfloat16 where
+  /// linalg::bfloat16_obstacle names one.
+  void reserve(std::int64_t rows, std::int64_t cols, const NewtonSchulzOptions& options, std::int64_t batch = 1);
   /// What reserve has made; the scratch of oneDNN (bfloat16_products) is apart.
   [[nodiscard]] std::int64_t bytes() const;
 
-  Tensor<T> iterate;            ///< m x n; none in bfloat16
+  Tensor<T> iterate;            ///< m x n, two for each slot of a batch; in bfloat16 none, or one for each slot
   Tensor<T> products;           ///< 2 (standard), 4 (Gram) or 1 (bfloat16) m x m, m the smaller extent
   Tensor<bfloat16> rounded;     ///< bfloat16: 2 m x n and 2 m x m
   Tensor<double> partial_sums;  ///< of the norm
+  Tensor<std::uint8_t> slots;   ///< of a batch: what its kernels know of each matrix
   std::unique_ptr<linalg::Bfloat16Products> bfloat16_products;  ///< null until it is needed
   /// Share the products of large matrices, in pieces by shape alone (those in bfloat16 are not cut); from inside of a
   /// part of Workers::run. Null: whole products, with as many threads as linalg::set_threads says. Not owned.

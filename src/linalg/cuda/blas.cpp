@@ -54,10 +54,32 @@ void start(const ColumnSyrk<T>& p) {
   }
 }
 
+// Compiled by nvcc and run against the host double of cuBLAS; not yet on a device.
+template <class T>
+void start(const ColumnGemmBatch<T>& p) {
+  const ColumnGemm<T>& one = p.first;
+  Libraries& libraries = Libraries::of_this_thread();
+  const cublasOperation_t op_a = operation(one.transpose_a);
+  const cublasOperation_t op_b = operation(one.transpose_b);
+  if constexpr (std::is_same_v<T, float>) {
+    libraries.started(cublasSgemmStridedBatched(libraries.blas(), op_a, op_b, one.m, one.n, one.k, &one.alpha, one.a,
+                                                one.lda, p.stride_a, one.b, one.ldb, p.stride_b, &one.beta, one.c,
+                                                one.ldc, p.stride_c, p.count),
+                      {"cublasSgemmStridedBatched", one.n, one.m, one.k});
+  } else {
+    libraries.started(cublasDgemmStridedBatched(libraries.blas(), op_a, op_b, one.m, one.n, one.k, &one.alpha, one.a,
+                                                one.lda, p.stride_a, one.b, one.ldb, p.stride_b, &one.beta, one.c,
+                                                one.ldc, p.stride_c, p.count),
+                      {"cublasDgemmStridedBatched", one.n, one.m, one.k});
+  }
+}
+
 template void start(const ColumnGemm<float>&);
 template void start(const ColumnGemm<double>&);
 template void start(const ColumnSyrk<float>&);
 template void start(const ColumnSyrk<double>&);
+template void start(const ColumnGemmBatch<float>&);
+template void start(const ColumnGemmBatch<double>&);
 
 void finish() {
   Libraries::of_this_thread().finish();
@@ -70,6 +92,10 @@ void use_math(Math math) {
 }
 
 }  // namespace detail
+
+bool batches_products() {
+  return true;
+}
 
 std::string tf32_obstacle() {
   return cuda::tensor_core_obstacle("tf32");

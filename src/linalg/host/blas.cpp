@@ -57,10 +57,23 @@ void start(const ColumnSyrk<T>& p) {
   }
 }
 
+template <class T>
+void start(const ColumnGemmBatch<T>& p) {
+  ColumnGemm<T> one = p.first;
+  for (int i = 0; i < p.count; ++i) {
+    start(one);
+    one.a += p.stride_a;
+    one.b += p.stride_b;
+    one.c += p.stride_c;
+  }
+}
+
 template void start(const ColumnGemm<float>&);
 template void start(const ColumnGemm<double>&);
 template void start(const ColumnSyrk<float>&);
 template void start(const ColumnSyrk<double>&);
+template void start(const ColumnGemmBatch<float>&);
+template void start(const ColumnGemmBatch<double>&);
 
 void finish() {}
 
@@ -77,6 +90,10 @@ void use_threads(int threads) {
 void use_math(Math /*math*/) {}  // there is one
 
 }  // namespace detail
+
+bool batches_products() {
+  return false;  // one small product keeps a core busy
+}
 
 std::string tf32_obstacle() {
   return "this build has no CUDA, whose devices multiply tf32, expected float32";

@@ -1,5 +1,6 @@
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include <cublas_v2.h>
 
@@ -95,16 +96,21 @@ struct Product {
   }
 };
 
+template <class E, class R>
+bool is_multiplied(const char* call, const Product<E, R>& p) {
+  const bool good = check_matrix(call, "A", p.a, p.transpose_a ? p.k : p.m, p.lda) &&
+                    check_matrix(call, "B", p.b, p.transpose_b ? p.n : p.k, p.ldb) &&
+                    check_matrix(call, "C", p.c, p.m, p.ldc);
+  if (good && (p.m <= 0 || p.n <= 0 || p.k <= 0)) return refuse(call, "an extent is not positive");
+  return good;
+}
+
 /// What the routines of products share. An empty one is never sent, and one without terms neither: what it does is not
 /// documented.
 template <class E, class R>
 cublasStatus_t start(const char* call, cublasHandle_t handle, Product<E, R> p) {
   if (fails(call)) return CUBLAS_STATUS_EXECUTION_FAILED;
-  bool good = is_ready(call, handle) && check_matrix(call, "A", p.a, p.transpose_a ? p.k : p.m, p.lda) &&
-              check_matrix(call, "B", p.b, p.transpose_b ? p.n : p.k, p.ldb) &&
-              check_matrix(call, "C", p.c, p.m, p.ldc);
-  if (good && (p.m <= 0 || p.n <= 0 || p.k <= 0)) good = refuse(call, "an extent is not positive");
-  if (!good) return CUBLAS_STATUS_INVALID_VALUE;
+  if (!is_ready(call, handle) || !is_multiplied(call, p)) return CUBLAS_STATUS_INVALID_VALUE;
   p.tf32 = (handle->math & 7U) == CUBLAS_TF32_TENSOR_OP_MATH;
   control().calls += call;
   control().calls += ' ';
@@ -121,6 +127,50 @@ cublasStatus_t gemm(const char* call, cublasHandle_t handle, cublasOperation_t t
                       ldb, static_cast<double>(*beta), c, ldc, false, false});
 }
 
+using Bytes = std::pair<const void*, const void*>;
+
+/// What `count` matrices occupy, each m x n with a leading dimension: the first byte, and the one after the last.
+template <class T>
+Bytes occupied(const T* first, int m, int n, int leading, long long stride, int count) {
+  return {first, first + stride * (count - 1) + static_cast<long long>(leading) * (n - 1) + m};
+}
+
+/// "cublas<t>gemmStridedBatched": results must not overlap, neither each other nor an operand; operands may.
+template <class E, class R>
+cublasStatus_t gemm_batch(const char* call, cublasHandle_t handle, Product<E, R> p, long long stride_a,
+                          long long stride_b, long long stride_c, int count) {
+  if (fails(call)) return CUBLAS_STATUS_EXECUTION_FAILED;
+  bool good = is_ready(call, handle) && is_multiplied(call, p);
+  if (good && count <= 0) good = refuse(call, "the batch is empty");
+  if (good && (stride_a < 0 || stride_b < 0)) good = refuse(call, "a stride is negative");
+  if (good && count > 1 && stride_c < static_cast<long long>(p.ldc) * (p.n - 1) + p.m)
+    good = refuse(call, "results of the batch overlap");
+  if (!good) return CUBLAS_STATUS_INVALID_VALUE;
+  const Bytes c = occupied(p.c, p.m, p.n, p.ldc, stride_c, count);
+  for (const Bytes& operand : {p.transpose_a ? occupied(p.a, p.k, p.m, p.lda, stride_a, count)
+                                             : occupied(p.a, p.m, p.k, p.lda, stride_a, count),
+                               p.transpose_b ? occupied(p.b, p.n, p.k, p.ldb, stride_b, count)
+                                             : occupied(p.b, p.k, p.n, p.ldb, stride_b, count)}) {
+    if (operand.first < c.second && c.first < operand.second) {
+      refuse(call, "a result overlaps an operand");
+      return CUBLAS_STATUS_INVALID_VALUE;
+    }
+  }
+  p.tf32 = (handle->math & 7U) == CUBLAS_TF32_TENSOR_OP_MATH;
+  control().calls += call;
+  control().calls += ' ';
+  put_off([=] {
+    Product<E, R> one = p;
+    for (int i = 0; i < count; ++i) {
+      one();
+      one.a += stride_a;
+      one.b += stride_b;
+      one.c += stride_c;
+    }
+  });
+  return CUBLAS_STATUS_SUCCESS;
+}
+
 template <class T>
 cublasStatus_t syrk(const char* call, cublasHandle_t handle, cublasFillMode_t uplo, cublasOperation_t trans, int n,
                     int k, const T* alpha, const T* a, int lda, const T* beta, T* c, int ldc) {
@@ -132,6 +182,12 @@ cublasStatus_t syrk(const char* call, cublasHandle_t handle, cublasFillMode_t up
   return start<T, T>(call, handle,
                      {transpose, !transpose, n, n, k, static_cast<double>(*alpha), a, lda, a, lda,
                       static_cast<double>(*beta), c, ldc, false, true});
+}
+
+bool is_modelled(const char* call, cudaDataType a, cudaDataType b, cudaDataType c, cublasComputeType_t compute) {
+  if (compute == CUBLAS_COMPUTE_32F && a == CUDA_R_16BF && b == CUDA_R_16BF && (c == CUDA_R_16BF || c == CUDA_R_32F))
+    return true;
+  return refuse(call, "only bfloat16 that is summed in float32 is modelled");
 }
 
 }  // namespace
@@ -192,6 +248,26 @@ cublasStatus_t cublasDgemm_v2(cublasHandle_t handle, cublasOperation_t transa, c
   return gemm("cublasDgemm", handle, transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
 
+cublasStatus_t cublasSgemmStridedBatched(cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb,
+                                         int m, int n, int k, const float* alpha, const float* a, int lda,
+                                         long long stride_a, const float* b, int ldb, long long stride_b,
+                                         const float* beta, float* c, int ldc, long long stride_c, int count) {
+  return gemm_batch<float, float>("cublasSgemmStridedBatched", handle,
+                                  {transa == CUBLAS_OP_T, transb == CUBLAS_OP_T, m, n, k, static_cast<double>(*alpha),
+                                   a, lda, b, ldb, static_cast<double>(*beta), c, ldc, false, false},
+                                  stride_a, stride_b, stride_c, count);
+}
+
+cublasStatus_t cublasDgemmStridedBatched(cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb,
+                                         int m, int n, int k, const double* alpha, const double* a, int lda,
+                                         long long stride_a, const double* b, int ldb, long long stride_b,
+                                         const double* beta, double* c, int ldc, long long stride_c, int count) {
+  return gemm_batch<double, double>(
+      "cublasDgemmStridedBatched", handle,
+      {transa == CUBLAS_OP_T, transb == CUBLAS_OP_T, m, n, k, *alpha, a, lda, b, ldb, *beta, c, ldc, false, false},
+      stride_a, stride_b, stride_c, count);
+}
+
 cublasStatus_t cublasSsyrk_v2(cublasHandle_t handle, cublasFillMode_t uplo, cublasOperation_t trans, int n, int k,
                               const float* alpha, const float* a, int lda, const float* beta, float* c, int ldc) {
   return syrk("cublasSsyrk", handle, uplo, trans, n, k, alpha, a, lda, beta, c, ldc);
@@ -202,16 +278,37 @@ cublasStatus_t cublasDsyrk_v2(cublasHandle_t handle, cublasFillMode_t uplo, cubl
   return syrk("cublasDsyrk", handle, uplo, trans, n, k, alpha, a, lda, beta, c, ldc);
 }
 
+cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb,
+                                          int m, int n, int k, const void* alpha, const void* a, cudaDataType a_type,
+                                          int lda, long long stride_a, const void* b, cudaDataType b_type, int ldb,
+                                          long long stride_b, const void* beta, void* c, cudaDataType c_type, int ldc,
+                                          long long stride_c, int count, cublasComputeType_t compute,
+                                          cublasGemmAlgo_t /*algorithm*/) {
+  const char* const call = "cublasGemmStridedBatchedEx";
+  if (!is_modelled(call, a_type, b_type, c_type, compute)) return CUBLAS_STATUS_NOT_SUPPORTED;
+  const double scale = *static_cast<const float*>(alpha);
+  const double keep = *static_cast<const float*>(beta);
+  const auto* const left = static_cast<const bfloat16*>(a);
+  const auto* const right = static_cast<const bfloat16*>(b);
+  const bool ta = transa == CUBLAS_OP_T;
+  const bool tb = transb == CUBLAS_OP_T;
+  if (c_type == CUDA_R_16BF) {
+    return gemm_batch<bfloat16, bfloat16>(
+        call, handle,
+        {ta, tb, m, n, k, scale, left, lda, right, ldb, keep, static_cast<bfloat16*>(c), ldc, false, false}, stride_a,
+        stride_b, stride_c, count);
+  }
+  return gemm_batch<bfloat16, float>(
+      call, handle, {ta, tb, m, n, k, scale, left, lda, right, ldb, keep, static_cast<float*>(c), ldc, false, false},
+      stride_a, stride_b, stride_c, count);
+}
+
 cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, int m, int n,
                             int k, const void* alpha, const void* a, cudaDataType a_type, int lda, const void* b,
                             cudaDataType b_type, int ldb, const void* beta, void* c, cudaDataType c_type, int ldc,
                             cublasComputeType_t compute, cublasGemmAlgo_t /*algorithm*/) {
   const char* const call = "cublasGemmEx";
-  if (compute != CUBLAS_COMPUTE_32F || a_type != CUDA_R_16BF || b_type != CUDA_R_16BF ||
-      (c_type != CUDA_R_16BF && c_type != CUDA_R_32F)) {
-    refuse(call, "only bfloat16 that is summed in float32 is modelled");
-    return CUBLAS_STATUS_NOT_SUPPORTED;
-  }
+  if (!is_modelled(call, a_type, b_type, c_type, compute)) return CUBLAS_STATUS_NOT_SUPPORTED;
   // "Scale type CUDA_R_32F" of CUBLAS_COMPUTE_32F: alpha and beta are float, whatever the matrices are.
   const double scale = *static_cast<const float*>(alpha);
   const double keep = *static_cast<const float*>(beta);
