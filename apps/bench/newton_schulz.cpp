@@ -263,6 +263,8 @@ Command add_newton_schulz(CLI::App& app) {
       ->add_option_function<std::vector<std::int64_t>>(
           "--shape",
           [options](const std::vector<std::int64_t>& extents) {
+            if (extents.size() % 2 != 0)
+              throw CLI::ValidationError("--shape", fmt::format("{} numbers: expected pairs", extents.size()));
             options->shapes.clear();
             for (std::size_t i = 0; i + 1 < extents.size(); i += 2)
               options->shapes.emplace_back(extents[i], extents[i + 1]);
