@@ -258,7 +258,20 @@ Command add_newton_schulz(CLI::App& app) {
                          "shape of X X^T; error: relative distance (Frobenius) to the same polynomial in double; "
                          "residual: ||O O^T - I||_F / sqrt(m) of the result O, the "
                          "polynomial's own distance from 1 included.");
-  command->add_option("--shape", options->shapes, "Rows and columns; one or more pairs");
+  // Not a list of pairs: CLI11 reads those by way of a second number that it may never have set, as compilers warn.
+  command
+      ->add_option_function<std::vector<std::int64_t>>(
+          "--shape",
+          [options](const std::vector<std::int64_t>& extents) {
+            if (extents.size() % 2 != 0)
+              throw CLI::ValidationError("--shape", fmt::format("{} numbers: expected pairs", extents.size()));
+            options->shapes.clear();
+            for (std::size_t i = 0; i + 1 < extents.size(); i += 2)
+              options->shapes.emplace_back(extents[i], extents[i + 1]);
+          },
+          "Rows and columns; one or more pairs")
+      ->type_size(2)
+      ->type_name("INT INT");
   command->add_option("--algorithm", options->algorithms)->capture_default_str();
   command
       ->add_option("--dtype", options->dtypes, "One or more; bfloat16: the standard algorithm, against float32 gemms")

@@ -61,7 +61,7 @@ class Runs {
   /// Calls visit(start, count, elements) for each run, in order.
   template <class Visit>
   void for_each(const Visit& visit) const {
-    std::vector<hsize_t> start(extents_.size(), 0);
+    std::vector<hsize_t> start(extents_.size());  // zeros
     std::vector<hsize_t> count(extents_);
     if (step_ == 0) return visit(start, count, behind_);
     for (std::size_t axis = 0; axis < axis_; ++axis)

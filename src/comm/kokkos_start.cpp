@@ -1,12 +1,14 @@
 #include "comm/kokkos_start.hpp"
 
 #include <array>
-#include <map>
+#include <span>
 
 #include <fmt/format.h>
 
 #include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/tensor/tensor.hpp>
+
+#include "comm/devices.hpp"
 
 namespace matrixfsdp {
 namespace {
@@ -60,11 +62,11 @@ void start_kokkos(int threads, int local_rank) {
 #if KOKKOS_VERSION >= 30700
   Kokkos::InitializationSettings settings;
   settings.set_num_threads(threads);
-  if (has_device_backend) settings.set_device_id(local_rank % device_count());
+  if (has_device_backend) settings.set_device_id(device_of(local_rank, device_count()));
 #else
   Kokkos::InitArguments settings;
   settings.num_threads = threads;
-  if (has_device_backend) settings.device_id = local_rank % device_count();
+  if (has_device_backend) settings.device_id = device_of(local_rank, device_count());
 #endif
   Kokkos::initialize(settings);
 }
@@ -74,27 +76,16 @@ std::string kokkos_description() {
                      ExecutionSpace::name());
 }
 
-std::string shared_devices(Communicator& world, const std::string& node) {
-  if (!has_device_backend) return {};
+std::vector<std::string> devices_of_ranks(Communicator& world, const std::string& node) {
+  if (!has_device_backend) return std::vector<std::string>(static_cast<std::size_t>(world.size()));
   const std::string address = device_address();
   const std::string mine = address.empty() ? "" : fmt::format("{} on node {}", address, node);
   const auto all =
       world.all_gather(Purpose::other, std::as_bytes(std::span(mine.data(), mine.size())), {"device check", "", ""});
-  std::map<std::string, std::string> ranks_of;
-  std::map<std::string, int> count_of;
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    const std::string device(reinterpret_cast<const char*>(all[rank].data()), all[rank].size());
-    if (device.empty()) continue;
-    std::string& ranks = ranks_of[device];
-    ranks += fmt::format("{}{}", ranks.empty() ? "" : ", ", rank);
-    ++count_of[device];
-  }
-  std::string line;
-  for (const auto& [device, ranks] : ranks_of) {
-    if (count_of[device] > 1)
-      line += fmt::format("{}ranks {} share device {}", line.empty() ? "" : "; ", ranks, device);
-  }
-  return line.empty() ? line : line + ": expected one device per rank";
+  std::vector<std::string> devices;
+  for (const auto& text : all)
+    devices.emplace_back(reinterpret_cast<const char*>(text.data()), text.size());
+  return devices;
 }
 
 }  // namespace matrixfsdp

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <Kokkos_Core.hpp>
 #include <fmt/format.h>
@@ -14,6 +15,7 @@
 #include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/core/log.hpp>
 
+#include "comm/devices.hpp"
 #include "comm/ending.hpp"
 #include "comm/kokkos_start.hpp"
 #include "comm/launcher.hpp"
@@ -72,6 +74,14 @@ struct Session::Implementation {
     if (!error.empty()) throw InputError(error);
   }
 
+  /// Ranks that share a device by accident wait for each other in silence: that is told.
+  void compare_devices() {
+    const std::vector<std::string> device_of_rank = devices_of_ranks(*world, processor_name());
+    devices = count_devices(device_of_rank);
+    const std::string shared = shared_devices(device_of_rank);
+    if (!shared.empty() && world->rank() == 0) log_line(shared);
+  }
+
   void end() noexcept {
     try {
       const int rank = world ? world->rank() : 0;
@@ -91,6 +101,7 @@ struct Session::Implementation {
   int local_rank = 0;
   int local_size = 1;
   int nodes = 1;
+  int devices = 0;  // of all ranks; 0 where kernels run on the host
   bool owns = false;
   int exceptions = std::uncaught_exceptions();
 };
@@ -125,8 +136,7 @@ Session Session::start(int& argc, char**& argv, const SessionOptions& options) {
   implementation->find_neighbours(MPI_COMM_WORLD);
   start_kokkos(options.threads, implementation->local_rank);
   implementation->open_world(MPI_COMM_WORLD);
-  const std::string shared = shared_devices(*implementation->world, processor_name());
-  if (!shared.empty() && implementation->world->rank() == 0) log_line(shared);
+  implementation->compare_devices();
   implementation->owns = true;
   return Session(std::move(implementation));
 }
@@ -143,6 +153,7 @@ Session Session::adopt(MPI_Comm comm, const SessionOptions& options) {
   auto implementation = std::make_unique<Implementation>(options);
   implementation->find_neighbours(comm);
   implementation->open_world(comm);
+  implementation->compare_devices();
   return Session(std::move(implementation));
 }
 
@@ -161,9 +172,13 @@ int Session::nodes() const {
 
 std::string Session::description() const {
   const int size = implementation_->world->size();
-  return fmt::format("{} {} on {} {}, {}, {} {} each, {}", size, size == 1 ? "rank" : "ranks", nodes(),
-                     nodes() == 1 ? "node" : "nodes", kokkos_description(), implementation_->options.threads,
-                     implementation_->options.threads == 1 ? "thread" : "threads", mpi::library_description());
+  const int devices = implementation_->devices;
+  const std::string on_devices =
+      devices == 0 ? "" : fmt::format("{} {}, ", devices, devices == 1 ? "device" : "devices");
+  return fmt::format("{} {} on {} {}, {}{}, {} {} each, {}", size, size == 1 ? "rank" : "ranks", nodes(),
+                     nodes() == 1 ? "node" : "nodes", on_devices, kokkos_description(),
+                     implementation_->options.threads, implementation_->options.threads == 1 ? "thread" : "threads",
+                     mpi::library_description());
 }
 
 }  // namespace matrixfsdp

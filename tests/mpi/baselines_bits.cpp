@@ -37,7 +37,8 @@ bool same_bits(const Case& given) {
   return kind != StrategyKind::fsdp2 || optimizer != MatrixOptimizer::muon || world().size() == 1;
 }
 
-/// Every strategy with every optimizer that it can run.
+/// CASES 68: every strategy with every optimizer that it can run, at every number of ranks
+/// (tests/areas/baselines.cmake).
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
   for (const StrategyKind kind : strategy_kinds()) {

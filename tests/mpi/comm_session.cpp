@@ -2,6 +2,7 @@
 #include <map>
 #include <numeric>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -9,6 +10,7 @@
 #include <matrixfsdp/comm/session.hpp>
 #include <matrixfsdp/core/error.hpp>
 
+#include "comm/devices.hpp"
 #include "comm/launcher.hpp"
 #include "support/comm_tables.hpp"
 #include "support/mpi_world.hpp"
@@ -196,6 +198,30 @@ TEST(CommSession, a_wrong_launcher_is_recognised) {
   EXPECT_NE(mismatch(1, {{"SLURM_NTASKS", "4"}}), "");
   EXPECT_NE(mismatch(1, with({{"SLURM_NTASKS", "1"}, {"SLURM_STEP_NUM_TASKS", "4"}})), "");
   EXPECT_NE(mismatch(2, with({{"SLURM_STEP_NUM_TASKS", "4"}})), "");
+}
+
+// CASES 67: two ranks on one device by accident.
+TEST(CommSession, ranks_take_devices_in_turn) {
+  const std::vector<int> first_four = {device_of(0, 4), device_of(1, 4), device_of(2, 4), device_of(3, 4)};
+  EXPECT_EQ(first_four, (std::vector<int>{0, 1, 2, 3}));
+  EXPECT_EQ(device_of(5, 4), 1) << "more ranks than devices";
+  EXPECT_EQ(device_of(3, 1), 0) << "a launcher that shows each rank one device";
+}
+
+TEST(CommSession, ranks_that_share_a_device_are_named) {
+  const std::vector<std::string> own = {"01:00.0 on node a", "02:00.0 on node a", "01:00.0 on node b"};
+  EXPECT_EQ(shared_devices(own), "");
+  EXPECT_EQ(count_devices(own), 3);
+
+  const std::vector<std::string> shared = {"01:00.0 on node a", "02:00.0 on node a", "01:00.0 on node a",
+                                           "01:00.0 on node a", "02:00.0 on node a", "01:00.0 on node b"};
+  EXPECT_EQ(shared_devices(shared),
+            "ranks 0, 2, 3 share device 01:00.0 on node a; ranks 1, 4 share device 02:00.0 on node a: expected one "
+            "device per rank");
+  EXPECT_EQ(count_devices(shared), 3);
+
+  EXPECT_EQ(shared_devices({"", ""}), "") << "kernels on the host";
+  EXPECT_EQ(count_devices({"", ""}), 0);
 }
 
 }  // namespace

@@ -76,6 +76,10 @@ TEST(TrainBench, newton_schulz_counts_and_stays_close_to_double) {
   const auto two = run_program({MATRIXFSDP_MPIEXEC, "-n", "2", MATRIXFSDP_BENCH, "newton-schulz", "--rounds", "1"});
   EXPECT_EQ(two.exit_code, 2);
   EXPECT_NE(two.err.find("newton-schulz: 2 ranks, expected one"), std::string::npos) << two.err;
+  const auto odd =
+      run_program({MATRIXFSDP_MPIEXEC, "-n", "1", MATRIXFSDP_BENCH, "newton-schulz", "--shape", "96", "200", "130"});
+  EXPECT_EQ(odd.exit_code, 2);
+  EXPECT_NE(odd.err.find("--shape: 3 numbers: expected pairs"), std::string::npos) << odd.err;
 }
 
 TEST(TrainBench, many_matrices_are_all_done_by_every_choice) {

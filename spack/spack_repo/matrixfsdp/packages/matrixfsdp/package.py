@@ -83,6 +83,7 @@ class Matrixfsdp(CMakePackage, CudaPackage, ROCmPackage):
 
     sanity_check_is_file = ["include/matrixfsdp/matrixfsdp.hpp", "bin/mfsdp-train", "bin/mfsdp-ckpt"]
     install_tests = ["tests/install", "apps/examples"]
+    test_requires_compiler = True
 
     def one_architecture(self, variant):
         names = self.spec.variants[variant].value
@@ -104,13 +105,17 @@ class Matrixfsdp(CMakePackage, CudaPackage, ROCmPackage):
         ]
         if self.spec.satisfies("+nccl"):
             args.append(self.define("NCCL_ROOT", self.spec["nccl"].prefix))
+        return args + self.device_compiler()
+
+    def device_compiler(self):
+        """what compiles kernels for a device, of the library and of a program that has some"""
         if self.spec.satisfies("+cuda"):
             self.one_architecture("cuda_arch")
-            args.append(self.define("CMAKE_CXX_COMPILER", self["kokkos"].kokkos_cxx))
-        elif self.spec.satisfies("+rocm"):
+            return [self.define("CMAKE_CXX_COMPILER", self["kokkos"].kokkos_cxx)]
+        if self.spec.satisfies("+rocm"):
             self.one_architecture("amdgpu_target")
-            args.append(self.define("CMAKE_CXX_COMPILER", self.spec["hip"].hipcc))
-        return args
+            return [self.define("CMAKE_CXX_COMPILER", self.spec["hip"].hipcc)]
+        return []
 
     @run_after("install")
     def keep_install_tests(self):
@@ -123,8 +128,12 @@ class Matrixfsdp(CMakePackage, CudaPackage, ROCmPackage):
         cmake = which(self.spec["cmake"].prefix.bin.cmake)
         ctest = which(self.spec["cmake"].prefix.bin.ctest)
         cmake(
-            "-S", project, "-B", "build", f"-DMatrixFSDP_ROOT={self.prefix}",
-            f"-DMPI_CXX_COMPILER={self.spec['mpi'].mpicxx}", f"-DKokkos_ROOT={self.spec['kokkos'].prefix}",
+            "-S", project, "-B", "build",
+            self.define("MatrixFSDP_ROOT", self.prefix),
+            self.define("CMAKE_PREFIX_PATH", get_cmake_prefix_path(self)),
+            self.define("MPI_CXX_COMPILER", self.spec["mpi"].mpicxx),
+            self.define("Kokkos_ROOT", self.spec["kokkos"].prefix),
+            *self.device_compiler(),
         )
         cmake("--build", "build")
         ctest("--test-dir", "build", "--output-on-failure", "--no-tests=error")
