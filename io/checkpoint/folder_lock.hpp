@@ -8,7 +8,8 @@ namespace matrixfsdp::io {
 class FolderLock {
  public:
   /// Creates the folder if need be. Throws InputError for what is no folder, and, naming who holds it, where another
-  /// process (or another lock of this one) does; IoError where the folder or file cannot be made. A file system without locks is logged.
+  /// process (or another lock of this one) does; IoError where the folder or file cannot be made. A file system without
+  /// locks is logged.
   explicit FolderLock(const std::string& folder);
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;

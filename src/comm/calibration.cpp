@@ -109,8 +109,8 @@ Unshard gather_in_group(CollectiveAlgorithm algorithm, const std::vector<Group>&
     if (mine == group.end()) continue;
     const auto size = static_cast<int>(group.size());
     const SegmentTable table = load.table(size);
-    unshard.schedule =
-        unshard_schedule(algorithm, table, make_topology(size, 1), static_cast<int>(mine - group.begin()), load.block());
+    unshard.schedule = unshard_schedule(algorithm, table, make_topology(size, 1),
+                                        static_cast<int>(mine - group.begin()), load.block());
     unshard.table.size = table.size;
     for (std::size_t i = 0; i < group.size(); ++i)
       unshard.table.intervals[static_cast<std::size_t>(group[i])] = table.intervals[i];

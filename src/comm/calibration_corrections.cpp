@@ -86,9 +86,9 @@ class Trials {
   }
 
  private:
-  /// Mean of all but the slowest fifth, the fastest alone of two: what is lost and sent again only adds. Not the median:
-  /// where a link lets bursts pass, an algorithm may be the fastest in half of its rounds and take twice as long in the
-  /// others.
+  /// Mean of all but the slowest fifth, the fastest alone of two: what is lost and sent again only adds. Not the
+  /// median: where a link lets bursts pass, an algorithm may be the fastest in half of its rounds and take twice as
+  /// long in the others.
   static double typical(std::vector<double> values) {
     std::sort(values.begin(), values.end());
     values.resize(values.size() - (values.size() + 3) / 5);

@@ -22,11 +22,11 @@ struct SessionOptions {
 class Session {
  public:
   /// MPI_Init_thread (asks for MPI_THREAD_MULTIPLE), then Kokkos with the device of the local rank; ranks that share a
-  /// device are named in a line of rank 0 (also by adopt). Collective over all processes of the job. Throws ContractError where MPI or Kokkos is already running; CommunicationError where MPI
-  /// provides less than MPI_THREAD_FUNNELED (both levels), MPI fails, or not every rank comes within the deadline;
-  /// InputError for threads < 1, for a device backend of Kokkos without a visible device, and when SLURM_NTASKS (inside
-  /// an srun step: SLURM_STEP_NUM_TASKS) says more tasks than MPI has ranks: a wrong PMI makes every process rank 0
-  /// of 1.
+  /// device are named in a line of rank 0 (also by adopt). Collective over all processes of the job. Throws
+  /// ContractError where MPI or Kokkos is already running; CommunicationError where MPI provides less than
+  /// MPI_THREAD_FUNNELED (both levels), MPI fails, or not every rank comes within the deadline; InputError for threads
+  /// < 1, for a device backend of Kokkos without a visible device, and when SLURM_NTASKS (inside an srun step:
+  /// SLURM_STEP_NUM_TASKS) says more tasks than MPI has ranks: a wrong PMI makes every process rank 0 of 1.
   static Session start(int& argc, char**& argv, const SessionOptions& options = {});
 
   /// MPI and Kokkos are the caller's, and nothing is ended. `comm`, a valid communicator (unchecked), is duplicated.
@@ -45,7 +45,8 @@ class Session {
   [[nodiscard]] int local_rank() const;  ///< within the node
   [[nodiscard]] int local_size() const;  ///< ranks on this rank's node
   [[nodiscard]] int nodes() const;       ///< on which world() has ranks
-  /// "4 ranks on 1 node, Kokkos Serial, MPI ..." for the log and --version; on devices "4 ranks on 1 node, 4 devices, ...".
+  /// "4 ranks on 1 node, Kokkos Serial, MPI ..." for the log and --version; on devices "4 ranks on 1 node, 4 devices,
+  /// ...".
   [[nodiscard]] std::string description() const;
 
  private:

@@ -25,9 +25,9 @@ void require_bfloat16(std::string_view user);
 std::string onednn_description();
 
 /// oneDNN makes code for each combination of extents and strides; this owns what has been made, so that the second
-/// product of a shape makes nothing; cuBLAS needs nothing of it. Not for two threads at once. Terms are multiplied exactly and summed in float32,
-/// in an order that depends on extents, strides and the number of threads (set_threads, read when a shape comes for the
-/// first time) alone.
+/// product of a shape makes nothing; cuBLAS needs nothing of it. Not for two threads at once. Terms are multiplied
+/// exactly and summed in float32, in an order that depends on extents, strides and the number of threads (set_threads,
+/// read when a shape comes for the first time) alone.
 class Bfloat16Products {
  public:
   /// Throws InputError where there is an obstacle.

@@ -6,8 +6,9 @@
 #include <matrixfsdp/tensor/tensor.hpp>
 
 /// The seam over LAPACK, or cuSOLVER where Kokkos was built for CUDA: symmetric eigenvectors and orthonormal bases of
-/// row-major matrices. Bases are rows, so that nothing is transposed for LAPACK, which is column-major. Complete when a call returns. Throws ContractError as
-/// blas.hpp does, and for a matrix of another shape than is asked for; DeviceError as blas.hpp does.
+/// row-major matrices. Bases are rows, so that nothing is transposed for LAPACK, which is column-major. Complete when a
+/// call returns. Throws ContractError as blas.hpp does, and for a matrix of another shape than is asked for;
+/// DeviceError as blas.hpp does.
 namespace matrixfsdp::linalg {
 
 /// How a decomposition ended: a matrix without eigenvalues is an answer, not an exception.
