@@ -27,7 +27,7 @@ constexpr std::chrono::milliseconds idle{5};
 constexpr double long_enough = 0.3;
 /// Of all rounds of one size, with the pauses between; there are at least two.
 constexpr double measured_seconds = 1.5;
-constexpr int most_rounds = 15;
+constexpr int most_rounds = 8;
 /// Of the best, predicted or measured: what is slower is not chosen, and not measured any more.
 constexpr double hopeless = 2;
 /// The same after a third of the rounds, or the first. What is left alone then has won, and is not measured any more.

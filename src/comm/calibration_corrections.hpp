@@ -11,7 +11,7 @@ namespace matrixfsdp::detail {
 std::vector<double> slowest_of(Communicator& communicator, std::vector<double> mine);
 
 /// Runs the algorithms that the links in `profile` do not rule out, on even tables and those of one owner, of 64 KiB
-/// and every fourfold up to 4 MiB or what takes 0.3 s, and compares. Collective.
+/// and every twofold up to 4 MiB or what takes 0.3 s, and compares. Collective.
 std::vector<CollectiveCorrection> measure_corrections(Communicator& communicator, const Topology& topology,
                                                       const CollectiveProfile& profile);
 
