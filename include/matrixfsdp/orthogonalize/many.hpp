@@ -44,11 +44,10 @@ class OrthogonalizeTeam {
 /// left. Bits do not depend on the number of workers. Where the BLAS multiplies in batches (linalg::batches_products),
 /// matrices of one shape are batches of newton_schulz_batch, one call for each product of a batch; those for which that
 /// is 1 are done one after the other. Bits do not depend on how many tasks there are; they are those of orthogonalize
-/// but for rounding: a relative difference, in the Frobenius norm, of at most 1e-3 for float (1e-11 for double;
-/// measured on a host BLAS for small matrices of
-/// independent entries: up to 1e-4). Complete when it returns; no allocation of scratch where
-/// an earlier call had the same extents. Throws what orthogonalize throws; other tasks may be done then. T is float or
-/// double.
+/// but for rounding: a relative difference, in the Frobenius norm, of at most 1e-3 for float (1e-11 for double; up to
+/// 1e-4 was measured on a host BLAS, for small matrices of independent entries). Complete when it returns; no
+/// allocation of scratch where an earlier call had the same extents. Throws what orthogonalize throws; other tasks may
+/// be done then. T is float or double.
 template <class T>
 void orthogonalize_many(std::span<OrthogonalizeTask<T>> tasks, const NewtonSchulzOptions& options,
                         OrthogonalizeTeam<T>& team);

@@ -190,6 +190,28 @@ bool is_modelled(const char* call, cudaDataType a, cudaDataType b, cudaDataType 
   return refuse(call, "only bfloat16 that is summed in float32 is modelled");
 }
 
+/// "Scale type CUDA_R_32F" of CUBLAS_COMPUTE_32F: alpha and beta are float, whatever the matrices are.
+template <class R>
+Product<bfloat16, R> rounded_product(cublasOperation_t transa, cublasOperation_t transb, int m, int n, int k,
+                                     const void* alpha, const void* a, int lda, const void* b, int ldb,
+                                     const void* beta, void* c, int ldc) {
+  return {transa == CUBLAS_OP_T,
+          transb == CUBLAS_OP_T,
+          m,
+          n,
+          k,
+          *static_cast<const float*>(alpha),
+          static_cast<const bfloat16*>(a),
+          lda,
+          static_cast<const bfloat16*>(b),
+          ldb,
+          *static_cast<const float*>(beta),
+          static_cast<R*>(c),
+          ldc,
+          false,
+          false};
+}
+
 }  // namespace
 
 cublasStatus_t cublasCreate_v2(cublasHandle_t* handle) {
@@ -286,21 +308,12 @@ cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t handle, cublasOperation
                                           cublasGemmAlgo_t /*algorithm*/) {
   const char* const call = "cublasGemmStridedBatchedEx";
   if (!is_modelled(call, a_type, b_type, c_type, compute)) return CUBLAS_STATUS_NOT_SUPPORTED;
-  const double scale = *static_cast<const float*>(alpha);
-  const double keep = *static_cast<const float*>(beta);
-  const auto* const left = static_cast<const bfloat16*>(a);
-  const auto* const right = static_cast<const bfloat16*>(b);
-  const bool ta = transa == CUBLAS_OP_T;
-  const bool tb = transb == CUBLAS_OP_T;
-  if (c_type == CUDA_R_16BF) {
-    return gemm_batch<bfloat16, bfloat16>(
-        call, handle,
-        {ta, tb, m, n, k, scale, left, lda, right, ldb, keep, static_cast<bfloat16*>(c), ldc, false, false}, stride_a,
-        stride_b, stride_c, count);
-  }
-  return gemm_batch<bfloat16, float>(
-      call, handle, {ta, tb, m, n, k, scale, left, lda, right, ldb, keep, static_cast<float*>(c), ldc, false, false},
-      stride_a, stride_b, stride_c, count);
+  const auto start_batch = [&](const auto& product) {
+    return gemm_batch(call, handle, product, stride_a, stride_b, stride_c, count);
+  };
+  if (c_type == CUDA_R_16BF)
+    return start_batch(rounded_product<bfloat16>(transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc));
+  return start_batch(rounded_product<float>(transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc));
 }
 
 cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, int m, int n,
@@ -309,18 +322,7 @@ cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transa, cub
                             cublasComputeType_t compute, cublasGemmAlgo_t /*algorithm*/) {
   const char* const call = "cublasGemmEx";
   if (!is_modelled(call, a_type, b_type, c_type, compute)) return CUBLAS_STATUS_NOT_SUPPORTED;
-  // "Scale type CUDA_R_32F" of CUBLAS_COMPUTE_32F: alpha and beta are float, whatever the matrices are.
-  const double scale = *static_cast<const float*>(alpha);
-  const double keep = *static_cast<const float*>(beta);
-  const auto* const left = static_cast<const bfloat16*>(a);
-  const auto* const right = static_cast<const bfloat16*>(b);
-  const bool ta = transa == CUBLAS_OP_T;
-  const bool tb = transb == CUBLAS_OP_T;
-  if (c_type == CUDA_R_16BF) {
-    return start<bfloat16, bfloat16>(
-        call, handle,
-        {ta, tb, m, n, k, scale, left, lda, right, ldb, keep, static_cast<bfloat16*>(c), ldc, false, false});
-  }
-  return start<bfloat16, float>(
-      call, handle, {ta, tb, m, n, k, scale, left, lda, right, ldb, keep, static_cast<float*>(c), ldc, false, false});
+  if (c_type == CUDA_R_16BF)
+    return start(call, handle, rounded_product<bfloat16>(transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc));
+  return start(call, handle, rounded_product<float>(transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc));
 }
