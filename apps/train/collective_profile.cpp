@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <matrixfsdp/comm/calibration.hpp>
+#include <matrixfsdp/comm/mpi.hpp>
 #include <matrixfsdp/core/error.hpp>
 #include <matrixfsdp/schema/collective_profile.hpp>
 
@@ -64,7 +65,10 @@ CollectiveProfile collective_profile(Communicator& communicator, const Topology&
   on_first_rank(communicator, option, path, [&] { text = read(path, topology); });
   const auto bytes = communicator.broadcast(Purpose::other, std::as_bytes(std::span(text)), 0, label);
   if (!bytes.empty()) {
-    return io::parse_collective_profile(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()), path);
+    const std::string_view known(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    const CollectiveProfile profile = io::parse_collective_profile(std::string(known), path);
+    mpi::set_pace(communicator, topology, profile);
+    return profile;
   }
   const CollectiveProfile profile = calibrate(communicator, topology);
   require_equal(communicator, hash_of(profile), "collective profile (hash)");

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <matrixfsdp/comm/calibration.hpp>
+#include <matrixfsdp/comm/mpi.hpp>
 #include <matrixfsdp/comm/segments.hpp>
 #include <matrixfsdp/core/error.hpp>
 
@@ -132,7 +133,13 @@ struct Times {
 /// and touches pages.
 class Stopwatch {
  public:
-  explicit Stopwatch(Communicator& world) : world_(world) {}
+  Stopwatch(Communicator& world, const Topology& topology) : world_(world), topology_(topology) { pace({}); }
+
+  void pace(const std::optional<LinkModel>& between) {
+    CollectiveProfile profile;
+    profile.between = between;
+    mpi::set_pace(world_, topology_, profile);
+  }
 
   Times measure(const std::vector<Group>& groups, const Load& load, int rounds) {
     const Unshard chain = gather_in_group(CollectiveAlgorithm::chain, groups, load, world_);
@@ -166,6 +173,7 @@ class Stopwatch {
   }
 
   Communicator& world_;
+  const Topology& topology_;
 };
 
 /// Seconds of a byte that each rank sends and receives to its neighbour, and over that where all send to all.
@@ -192,7 +200,7 @@ Large measure_large(Stopwatch& stopwatch, const std::vector<Group>& groups, cons
 }
 
 /// One rank sends to its neighbour; then the ranks of a node do, to those of another or among themselves; then all
-/// nodes at once.
+/// nodes at once, paced for what the first found.
 std::optional<LinkModel> measure_link(Stopwatch& stopwatch, const std::vector<Group>& nodes, bool inside) {
   const std::size_t places = nodes.front().size();
   const std::vector<Group> all = groups_of(nodes, inside, nodes.size(), places);
@@ -205,10 +213,13 @@ std::optional<LinkModel> measure_link(Stopwatch& stopwatch, const std::vector<Gr
   const Times small = stopwatch.measure(all, {small_elements, false}, small_rounds);
   link.alpha_seconds = small.chain / hops;
   link.message_seconds = std::max(0.0, (small.direct - link.alpha_seconds) / hops);
-  const Large of_all = measure_large(stopwatch, all, link, false);
-  const Large of_node = inside && node == all ? of_all : measure_large(stopwatch, node, link, !inside);
-  const Large of_pair = !inside && pair == node ? of_node : measure_large(stopwatch, pair, link, true);
+  const Large of_pair = measure_large(stopwatch, pair, link, true);
   link.beta_seconds_per_byte = of_pair.beta;
+  if (!inside) stopwatch.pace(link);
+  const Large of_all = measure_large(stopwatch, all, link, false);
+  const Large of_node = inside && node == all    ? of_all
+                        : !inside && pair == node ? of_pair
+                                                  : measure_large(stopwatch, node, link, !inside);
   link.node_beta_seconds_per_byte = of_node.beta / static_cast<double>(places);
   link.all_beta_seconds_per_byte = of_all.beta / static_cast<double>(places);
   link.contention = of_all.contention;
@@ -223,7 +234,7 @@ CollectiveProfile calibrate(Communicator& communicator, const Topology& topology
                                     topology.world_size(), communicator.size()));
   }
   const std::vector<Group> nodes = ranks_of_nodes(topology);
-  Stopwatch stopwatch(communicator);
+  Stopwatch stopwatch(communicator, topology);
   CollectiveProfile profile;
   profile.world_size = communicator.size();
   profile.nodes = static_cast<int>(nodes.size());

@@ -49,7 +49,7 @@ SegmentTable one_owner(std::int64_t size, int ranks) {
 constexpr double alpha = 3e-4;
 constexpr double beta = 4e-8;
 constexpr std::int64_t mebi = 1 << 20;
-constexpr double under_way = 4.0 * exchange_block * exchange_window;  // bytes
+constexpr double under_way = 4.0 * exchange_block;  // bytes: one message, because alpha is a seventeenth of its time
 
 TEST(PlanCollectiveModel, two_ranks_take_alpha_and_beta_of_each_byte) {
   for (const std::int64_t size : {std::int64_t{1000}, mebi}) {
@@ -88,6 +88,21 @@ TEST(PlanCollectiveModel, one_owner_by_hand) {
   const SegmentTable small = one_owner(7000, 8);
   EXPECT_NEAR(seconds(CollectiveAlgorithm::scatter, small, link), 2 * alpha + (28000 + 6 * 4000) * beta, 1e-9);
   EXPECT_NEAR(seconds(CollectiveAlgorithm::chain, small, link), 7 * (alpha + 28000 * beta), 1e-12) << "one message";
+}
+
+TEST(PlanCollectiveModel, as_many_messages_are_under_way_as_the_link_carries_while_one_is_announced) {
+  constexpr double carried = 4.0 * exchange_block * beta;
+  EXPECT_EQ(messages_under_way(plain(alpha, beta)), 1);
+  EXPECT_EQ(messages_under_way(plain(carried / 3, beta)), 2);
+  EXPECT_EQ(messages_under_way(plain(2e-6, 4e-11)), 2) << "25 GB/s";
+  EXPECT_EQ(messages_under_way(plain(carried, beta)), exchange_window);
+  EXPECT_EQ(messages_under_way(plain(1, beta)), exchange_window);
+  EXPECT_EQ(messages_under_way(plain(0, 0)), exchange_window);
+  EXPECT_EQ(messages_under_way(plain(0, beta)), 1);
+  const CollectiveProfile profile = between_nodes(plain(alpha, beta));
+  EXPECT_EQ(messages_under_way(profile, false), 1);
+  EXPECT_EQ(messages_under_way(profile, true), exchange_window);
+  EXPECT_EQ(messages_under_way(CollectiveProfile{}, false), exchange_window);
 }
 
 TEST(PlanCollectiveModel, even_tables_by_hand) {
@@ -150,14 +165,13 @@ TEST(PlanCollectiveModel, reduce_through_all_ranks_by_hand) {
     const Reduce reduce = prepare_reduce(algorithm, table, topology, {1, DType::float32, group});
     return predicted_reduce_seconds(reduce, topology, profile);
   };
-  // 7 hops and one to the owner; two blocks are on the way over each of the 7, and at last to the owner.
+  // 7 hops and one to the owner; one block is on the way over each of the 7, and at last to the owner.
   const SegmentTable one = one_owner(mebi, 8);
   const double bytes = 4 * mebi;
-  const double two = 2 * 4 * exchange_block;
-  const double expected = 8 * alpha + (bytes + 6 * two + two) * beta;
+  const double expected = 8 * alpha + (bytes + 6 * under_way + under_way) * beta;
   EXPECT_NEAR(seconds_of(CollectiveAlgorithm::chain, one, 1), expected, 1e-9);
   EXPECT_NEAR(seconds_of(CollectiveAlgorithm::chain, one, 8), expected, 1e-9) << "one group, which is open on the way";
-  EXPECT_NEAR(seconds_of(CollectiveAlgorithm::chain, one, 4), 5 * alpha + (2 * bytes + two) * beta, 1e-9)
+  EXPECT_NEAR(seconds_of(CollectiveAlgorithm::chain, one, 4), 5 * alpha + (2 * bytes + under_way) * beta, 1e-9)
       << "three hops in both groups at once, one from the first to rank 7, which receives both sums, one to the owner";
   // 4, 2 and 1 gradients up, and none down to the owner, who is the root.
   EXPECT_NEAR(seconds_of(CollectiveAlgorithm::tree, one_owner(10, 8), 1), 3 * alpha + 7 * 40 * beta, 1e-12);

@@ -35,7 +35,8 @@ std::string_view name_of(CollectiveAlgorithm algorithm);
 /// Elements of a message, unless asked otherwise: 128 KiB of float32.
 inline constexpr std::int64_t exchange_block = 32 * 1024;
 
-/// Messages of an unshard that are under way from one rank to another at the same time.
+/// The most messages that are under way from one rank to another at the same time. Between nodes often fewer
+/// (messages_under_way in collective_model.hpp).
 inline constexpr int exchange_window = 4;
 
 /// A message between two ranks.

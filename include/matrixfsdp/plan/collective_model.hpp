@@ -20,9 +20,8 @@
 ///   drain   = the most of: a rank's messages and bytes; a node's bytes; the mean node's bytes at the speed that all
 ///             nodes reach at once
 ///   way     = the longest one of an owner's segments, or of the sums that pass from run to run: what is under way
-///   together (exchange_window messages, which
-///             share the link and so arrive at the same time) over every hop, to all children there, and the rest
-///             over the slowest
+///   together (messages_under_way, which share the link and so arrive at the same time) over every hop, to all
+///             children there, and the rest over the slowest
 ///
 /// times the factor by which a calibration found the algorithm to differ from that, for tables of such a size and
 /// balance (correction_of): bursts that a link lets pass, sums, and whatever else counts and links do not show.
@@ -39,6 +38,11 @@ struct LinkModel {
   double all_beta_seconds_per_byte = 0;   ///< of the mean node, where all send and receive at once
   double contention = 1;                  ///< factor on all three betas where all send to many
 };
+
+/// Messages of exchange_block that one rank has under way to another over `link`: as many as the link carries while one
+/// is announced and answered before it leaves (rendezvous, three latencies): 1 + 3 alpha / (beta block), rounded, 1 to
+/// exchange_window. More would only share the link: all would arrive late, and nobody could pass the first one on.
+int messages_under_way(const LinkModel& link);
 
 /// What a unit's collective is for.
 enum class CollectiveOperation {
@@ -79,6 +83,10 @@ void validate(const CollectiveProfile& profile);
 /// nothing was measured.
 double correction_of(const CollectiveProfile& profile, CollectiveOperation operation, CollectiveAlgorithm algorithm,
                      const SegmentTable& table);
+
+/// Between two ranks: exchange_window inside a node, where a rank that has no core at the moment finds more to do when
+/// it gets one; between nodes messages_under_way of that link, exchange_window where it was not measured.
+int messages_under_way(const CollectiveProfile& profile, bool same_node);
 
 /// Throws InputError unless `profile` has figures for every class of links that `topology` has.
 void require_links(const CollectiveProfile& profile, const Topology& topology);

@@ -28,6 +28,7 @@ Exchange::Queue& Exchange::queue_of(int peer, bool sends, int lane) {
     queue.peer = peer;
     queue.sends = sends;
     queue.lane = lane;
+    queue.window = std::min(pace_.window, channel()->windows[static_cast<std::size_t>(peer)]);
     queues_.push_back(std::move(queue));
     const std::size_t slots = queues_.size() * static_cast<std::size_t>(pace_.window);
     Slot slot;
@@ -63,7 +64,7 @@ void Exchange::receive_message(int peer, void* data, std::int64_t capacity) {
 void Exchange::fill(Queue& queue, std::size_t index) {
   const auto window = static_cast<std::size_t>(pace_.window);
   for (std::size_t slot = index * window; slot < (index + 1) * window; ++slot) {
-    if (queue.first_span == queue.spans.size()) return;
+    if (queue.first_span == queue.spans.size() || queue.under_way == queue.window) return;
     if (requests_[slot] != MPI_REQUEST_NULL) continue;
     const Span& span = queue.spans[queue.first_span];
     if (span.after >= 0 && !is_complete(span.after)) return;

@@ -15,7 +15,7 @@ namespace matrixfsdp::mpi {
 /// How an exchange cuts and paces its messages.
 struct Pace {
   std::int64_t block_bytes;  ///< longest message
-  int window;                ///< messages under way to, and from, each peer
+  int window;                ///< most messages under way to, and from, each peer: fewer where the channel says so
 };
 
 /// Messages between this rank and its peers: for each peer, direction and lane (a tag of its own) a queue, sent and
@@ -78,6 +78,7 @@ class Exchange : public Pending {
     std::size_t first_span = 0;
     std::int64_t offset = 0;  ///< within the first span
     std::int64_t next_message = 0;
+    int window = 0;  ///< most of `under_way`
     int under_way = 0;
   };
   struct Slot {
@@ -100,7 +101,7 @@ class Exchange : public Pending {
   std::vector<std::int64_t> index_of_send_;     // by lane and peer; -1: no queue yet
   std::vector<std::int64_t> index_of_receive_;  // likewise
   std::vector<Queue> queues_;
-  std::vector<Slot> slots_;                     // window of each queue, side by side
+  std::vector<Slot> slots_;                     // as many as the pace's window for each queue, side by side
   std::vector<std::vector<std::byte>> copies_;  // of each slot, where the channel stages
   std::vector<MPI_Request> requests_;
   std::vector<int> completed_slots_;

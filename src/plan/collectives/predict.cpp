@@ -141,7 +141,7 @@ double predicted_unshard_seconds(CollectiveAlgorithm algorithm, const SegmentTab
   const std::vector<TransferCounts> counts = unshard_counts(algorithm, table, topology, block_elements);
   require_links(profile, topology);
   if (topology.world_size() == 1 || table.size == 0) return 0;
-  const Prices prices(table, topology, profile, exchange_window * block_elements);
+  const Prices prices(table, topology, profile, block_elements, exchange_window);
   const bool to_neighbours = algorithm == CollectiveAlgorithm::chain || algorithm == CollectiveAlgorithm::padded ||
                              algorithm == CollectiveAlgorithm::hierarchical;
   const Way way = way_of(prices, algorithm, counts);

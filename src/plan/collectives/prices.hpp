@@ -13,14 +13,15 @@ namespace matrixfsdp::detail {
 /// Prices of one table on one topology. Both outlive it.
 class Prices {
  public:
+  /// Of `block_elements` each, at most `most_messages` are under way from one rank to another.
   Prices(const SegmentTable& table_, const Topology& topology_, const CollectiveProfile& profile,
-         std::int64_t under_way)
+         std::int64_t block_elements, int most_messages)
       : table(table_),
         topology(topology_),
         places(topology_),
         inside_(profile.inside.value_or(LinkModel{})),
         between_(profile.between.value_or(LinkModel{})),
-        under_way_(under_way) {}
+        under_way_(block_elements * std::min(most_messages, messages_under_way(profile, places.nodes() == 1))) {}
 
   const SegmentTable& table;
   const Topology& topology;
