@@ -121,6 +121,7 @@ struct Job {
   ModelSpec model;
   CollectiveProfile links;
   Machine machine;
+  double arrival_seconds;
 };
 
 std::vector<StrategyLoad> loads_of(const Job& job, const Contender& contender, const Topology& topology) {
@@ -134,6 +135,7 @@ double predicted_seconds(const Job& job, const Contender& contender) {
   step.cost.memory.optimizer = cost_of(job.options);
   step.pass.unit_flops.assign(job.model.units.size(), 0);
   step.links = job.links;
+  step.arrival_seconds = job.arrival_seconds;
   step.optimizer_collective = step.cost.collective;
   return predict_step(contender.kind, job.model, contender.plan, job.machine, step).optimizer_seconds;
 }
@@ -185,14 +187,20 @@ void add_rows(Communicator& ranks, const OptimizerStepOptions& options, nlohmann
   for (const StrategyKind kind : strategies_of(options))
     contenders.emplace_back(kind, ranks, model, options);
   std::vector<double> rates;
+  std::vector<double> arrivals;
   for (std::int64_t round = 0; round <= options.rounds; ++round) {
     rates.push_back(orthogonalize_rate(ranks, model, options.newton_schulz_steps));
+    arrivals.push_back(arrival_seconds(ranks, topology, profile));
     for (Contender& contender : contenders)
       contender.run(round);
   }
   const double kernel_rate = spread_of(rates).median;
-  const Job job{ranks, options, model, profile,
-                machine_of(topology, profile, {kernel_rate, kernel_rate, memory_rate(ranks)})};
+  const Job job{ranks,
+                options,
+                model,
+                profile,
+                machine_of(topology, profile, {kernel_rate, kernel_rate, memory_rate(ranks)}),
+                spread_of(arrivals).median};
   for (const Contender& contender : contenders) {
     nlohmann::json row = row_of(job, contender, contenders.front(), topology);
     row.update(balance_of(job.machine));

@@ -6,6 +6,7 @@
 #include <map>
 #include <vector>
 
+#include <matrixfsdp/comm/segments.hpp>
 #include <matrixfsdp/linalg/blas.hpp>
 #include <matrixfsdp/orthogonalize/newton_schulz.hpp>
 
@@ -32,6 +33,35 @@ std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> shapes_of(const Mo
   }
   return shapes;
 }
+
+/// c <- a b^T: m x k by k x n.
+class Product {
+ public:
+  Product(std::int64_t m, std::int64_t n, std::int64_t k)
+      : a_(make_tensor<float>("a", m * k)),
+        b_(make_tensor<float>("b", n * k)),
+        c_(make_tensor<float>("c", m * n)),
+        m_(m),
+        n_(n),
+        k_(k) {
+    Kokkos::deep_copy(a_, 0.5F);
+    Kokkos::deep_copy(b_, 0.25F);
+  }
+
+  void run() const {
+    linalg::gemm<float>(linalg::Op::none, linalg::Op::transpose, 1.0F, MatrixView<float>(a_.data(), m_, k_),
+                        MatrixView<float>(b_.data(), n_, k_), 0.0F, MatrixView<float>(c_.data(), m_, n_));
+    Kokkos::fence();
+  }
+
+ private:
+  Tensor<float> a_;
+  Tensor<float> b_;
+  Tensor<float> c_;
+  std::int64_t m_;
+  std::int64_t n_;
+  std::int64_t k_;
+};
 
 MachineLink link_of(const LinkModel& model) {
   const auto rate = [](double beta) { return 1 / std::max(beta, 1e-15); };
@@ -80,22 +110,35 @@ double memory_rate(Communicator& communicator) {
   return 1 / slowest(communicator, since(start) / static_cast<double>(bytes));
 }
 
-double product_rate(std::int64_t m, std::int64_t n, std::int64_t k) {
-  const Tensor<float> a = make_tensor<float>("a", m * k);
-  const Tensor<float> b = make_tensor<float>("b", n * k);
-  const Tensor<float> c = make_tensor<float>("c", m * n);
-  Kokkos::deep_copy(a, 0.5F);
-  Kokkos::deep_copy(b, 0.25F);
-  const auto product = [&] {
-    linalg::gemm<float>(linalg::Op::none, linalg::Op::transpose, 1.0F, MatrixView<float>(a.data(), m, k),
-                        MatrixView<float>(b.data(), n, k), 0.0F, MatrixView<float>(c.data(), m, n));
-    Kokkos::fence();
+double arrival_seconds(Communicator& communicator, const Topology& topology, const CollectiveProfile& links) {
+  constexpr int calls = 40;
+  const OperationLabel label{"benchmark rates", "", ""};
+  const SegmentTable table = even_table(4096, communicator.size());
+  const Unshard unshard =
+      prepare_unshard(choose_unshard(table, topology, links).algorithm, table, topology, communicator.rank());
+  const Tensor<float> buffer = make_zeros<float>("benchmark", table.size);
+  const Product product(128, 256, 256);
+  const auto seconds_of = [&](bool computes, bool gathers) {
+    communicator.barrier(label);
+    const auto start = Clock::now();
+    for (int call = 0; call < calls; ++call) {
+      if (computes) product.run();
+      if (gathers) gather_in_place(communicator, Purpose::other, unshard, buffer, label).wait();
+    }
+    return slowest(communicator, since(start)) / calls;
   };
-  product();
+  seconds_of(true, true);  // touches pages
+  const double both = seconds_of(true, true);
+  return std::max(0.0, both - seconds_of(true, false) - seconds_of(false, true));
+}
+
+double product_rate(std::int64_t m, std::int64_t n, std::int64_t k) {
+  const Product product(m, n, k);
+  product.run();
   const auto start = Clock::now();
   std::int64_t count = 0;
   do {
-    product();
+    product.run();
     ++count;
   } while (since(start) < 0.2);
   return 2 * static_cast<double>(count * m * n * k) / since(start);

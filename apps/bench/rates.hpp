@@ -16,6 +16,10 @@ double orthogonalize_rate(Communicator& communicator, const ModelSpec& model, in
 /// Bytes read and written in a second by copies on all ranks at the same time; of the slowest rank. Collective.
 double memory_rate(Communicator& communicator);
 
+/// Seconds that a gather takes longer between two products than after another gather; of the slowest rank, of `links`'
+/// fastest algorithm. Collective.
+double arrival_seconds(Communicator& communicator, const Topology& topology, const CollectiveProfile& links);
+
 /// FLOP/s of one large product of this rank: m x k by k x n, a number of times over at least 0.2 s.
 double product_rate(std::int64_t m, std::int64_t n, std::int64_t k);
 

@@ -217,7 +217,7 @@ std::optional<LinkModel> measure_link(Stopwatch& stopwatch, const std::vector<Gr
   link.beta_seconds_per_byte = of_pair.beta;
   if (!inside) stopwatch.pace(link);
   const Large of_all = measure_large(stopwatch, all, link, false);
-  const Large of_node = inside && node == all    ? of_all
+  const Large of_node = inside && node == all     ? of_all
                         : !inside && pair == node ? of_pair
                                                   : measure_large(stopwatch, node, link, !inside);
   link.node_beta_seconds_per_byte = of_node.beta / static_cast<double>(places);

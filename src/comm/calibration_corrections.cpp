@@ -24,13 +24,16 @@ constexpr std::int64_t size_step = 2;
 constexpr std::chrono::milliseconds idle{5};
 /// Predicted of the best of an even unshard: no larger tables but the smallest.
 constexpr double long_enough = 0.3;
-/// Of all rounds of one size, with the pauses between; there are at least two.
+/// Of all rounds of one size, with the pauses between.
 constexpr double measured_seconds = 1.5;
-constexpr int most_rounds = 8;
-/// Of the best, predicted or measured: what is slower is not chosen, and not measured any more.
+constexpr int least_rounds = 4;
+constexpr int most_rounds = 16;
+constexpr std::size_t many_rounds = 8;
+/// Times the best, as predicted, after two rounds (one is often late) and after four: what is slower is not chosen, and
+/// not measured any more. What is left alone has won, and is not measured any more either.
 constexpr double hopeless = 2;
-/// The same after a third of the rounds, or the first. What is left alone then has won, and is not measured any more.
 constexpr double beaten = 1.5;
+constexpr double beaten_again = 1.2;
 
 /// One algorithm on one table.
 struct Trial {
@@ -40,8 +43,8 @@ struct Trial {
   Reduce reduce;
   Tensor<float> sums;
   bool runs = true;
-  double least = std::numeric_limits<double>::infinity();  ///< of the slowest rank, of all rounds
-  std::vector<double> seconds;                             ///< of the slowest rank, of each round
+  std::vector<double> seconds;  ///< of the slowest rank, of each round
+  double measured = 0;          ///< typical of them
 };
 
 /// All algorithms for one operation on one table, of which one is chosen.
@@ -59,9 +62,12 @@ struct Contest {
       trial.runs = trial.runs && trial.*seconds <= factor * least;
   }
 
+  [[nodiscard]] bool is_open() const {
+    return std::any_of(trials.begin(), trials.end(), [](const Trial& trial) { return trial.runs; });
+  }
+
   void end_if_won() {
-    const auto runs = [](const Trial& trial) { return trial.runs; };
-    if (std::count_if(trials.begin(), trials.end(), runs) > 1) return;
+    if (std::count_if(trials.begin(), trials.end(), [](const Trial& trial) { return trial.runs; }) > 1) return;
     for (Trial& trial : trials)
       trial.runs = false;
   }
@@ -85,13 +91,13 @@ class Trials {
   }
 
  private:
-  /// Mean, in which what takes more than twice the median counts as so much: what was lost and sent again says little.
-  /// Not the median: where a link lets bursts pass, an algorithm may be the fastest in half of its rounds and take
-  /// twice as long in the others. The fastest of two.
+  /// Mean: where a link lets bursts pass, an algorithm may be the fastest in half of its rounds and take twice as long
+  /// in the others. What was late, or sent again, only adds: many rounds count it as twice the median at most, few
+  /// leave the slowest quarter out (of two, one).
   static double typical(std::vector<double> values) {
     std::sort(values.begin(), values.end());
-    if (values.size() < 3) return values.front();
-    const double most = 2 * values[(values.size() - 1) / 2];
+    if (values.size() < many_rounds) values.resize(values.size() - (values.size() + 2) / 4);
+    const double most = 2 * values[values.size() / 2];
     double sum = 0;
     for (const double value : values)
       sum += std::min(value, most);
@@ -121,10 +127,16 @@ class Trials {
     }
     leave_out(&Trial::predicted, hopeless);
     run_first();
-    const int rounds = std::clamp(static_cast<int>(measured_seconds / run_round()), 2, most_rounds);
-    for (int round = 1; round < rounds; ++round) {
-      if (round == std::max(1, rounds / 3)) end_contests();
-      run_round();
+    const auto is_open = [](const Contest& contest) { return contest.is_open(); };
+    double seconds = 0;
+    for (int round = 1; round <= most_rounds && (round <= least_rounds || seconds < measured_seconds) &&
+                        std::any_of(contests_.begin(), contests_.end(), is_open);
+         ++round) {
+      seconds += run_round();
+      if (round == 1) continue;
+      leave_out(&Trial::measured, round < least_rounds ? beaten : beaten_again);
+      for (Contest& contest : contests_)
+        contest.end_if_won();
     }
     keep();
   }
@@ -133,7 +145,7 @@ class Trials {
   void keep() {
     for (Contest& contest : contests_) {
       for (Trial& trial : contest.trials) {
-        if (!trial.seconds.empty()) trial.correction.factor = typical(trial.seconds) / trial.predicted;
+        if (!trial.seconds.empty()) trial.correction.factor = trial.measured / trial.predicted;
         found_.push_back(trial.correction);
       }
     }
@@ -166,12 +178,6 @@ class Trials {
       contest.leave_out(seconds, factor);
   }
 
-  void end_contests() {
-    leave_out(&Trial::least, beaten);
-    for (Contest& contest : contests_)
-      contest.end_if_won();
-  }
-
   /// Seconds of the whole round, on the slowest rank.
   double run_round() {
     const auto begin = Clock::now();
@@ -188,7 +194,7 @@ class Trials {
     const std::vector<double> slowest = slowest_of(communicator_, mine);
     for (std::size_t i = 0; i < run.size(); ++i) {
       run[i]->seconds.push_back(slowest[i]);
-      run[i]->least = std::min(run[i]->least, slowest[i]);
+      run[i]->measured = typical(run[i]->seconds);
     }
     turn_around();
     return slowest.back();

@@ -17,6 +17,15 @@ std::int64_t sharded_newton_schulz_flops(std::int64_t rows, std::int64_t cols, s
   return steps * (gram + product + second);
 }
 
+std::int64_t sharded_newton_schulz_copies(std::int64_t rows, std::int64_t cols, std::int64_t rows_here,
+                                          std::int64_t most_rows, int world_size, int steps) {
+  const std::int64_t shard = rows_here * cols;
+  if (rows <= cols) return steps * 4 * shard;
+  const std::int64_t gram = cols * cols;
+  const std::int64_t sum = (world_size + 1) * (gram / world_size);
+  return steps * (sum + (squares_gram(cols, most_rows) ? 2 * gram + 4 * shard : 3 * shard));
+}
+
 namespace detail {
 namespace {
 

@@ -58,8 +58,8 @@ void set_gpu_aware(Communicator& communicator, GpuAware gpu_aware);
 bool stages_messages(const Communicator& communicator);
 
 /// Lets as many messages be under way to and from each rank as its link needs (messages_under_way), for what is issued
-/// from now on, on this rank alone; exchange_window before, to every rank. What duplicate makes of a Communicator starts
-/// like it. Bits and byte counts are the same. Throws ContractError for a topology of another size.
+/// from now on, on this rank alone; exchange_window before, to every rank. What duplicate makes of a Communicator
+/// starts like it. Bits and byte counts are the same. Throws ContractError for a topology of another size.
 void set_pace(Communicator& communicator, const Topology& topology, const CollectiveProfile& profile);
 
 /// The most messages that may be under way to, and from, each rank.

@@ -114,6 +114,12 @@ inline constexpr std::int64_t rounds_in_flight = 3;
 ///                 rank does alike) and one more product
 std::int64_t sharded_newton_schulz_flops(std::int64_t rows, std::int64_t cols, std::int64_t rows_here,
                                          std::int64_t most_rows, int steps);
+/// Elements that such a rank of `world_size` reads and writes beside these products:
+///   rows <= cols: each step copies X_r to where a X_r + Q X begins, and the result back
+///   rows > cols:  each step sums its chunk of all ranks' X_r^T X_r, and copies G and X_r and the result back where it
+///                 squares, else scales and adds in place
+std::int64_t sharded_newton_schulz_copies(std::int64_t rows, std::int64_t cols, std::int64_t rows_here,
+                                          std::int64_t most_rows, int world_size, int steps);
 /// Of a matrix with rows > cols: G^2 is cheaper than one more product.
 bool squares_gram(std::int64_t cols, std::int64_t most_rows);
 

@@ -62,6 +62,9 @@ struct StepOptions {
       links;  ///< as a calibration found them, with its corrections; none: as the machine says
   std::optional<CollectiveAlgorithm> unshard_collective;    ///< of forward and backward; none: the fastest
   std::optional<CollectiveAlgorithm> optimizer_collective;  ///< of what an optimizer gathers; none: the fastest
+  /// What a collective takes longer between two computations than after another one, as measured where ranks share
+  /// cores: they arrive one after the other. Of fsdp2's optimizer, whose Newton-Schulz steps alternate the two.
+  double arrival_seconds = 0;
 };
 
 /// What a step takes by one strategy.

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include <matrixfsdp/plan/cost.hpp>
+#include <matrixfsdp/plan/row_shards.hpp>
+#include <matrixfsdp/plan/strategy.hpp>
 
 namespace matrixfsdp::detail {
 namespace {
@@ -34,7 +36,8 @@ class Traffic {
  public:
   Traffic(const Machine& machine, const ModelSpec& model, const StepOptions& options, double element_bytes,
           Transfers& transfers)
-      : world_size_(static_cast<int>(machine.ranks())),
+      : machine_(machine),
+        world_size_(static_cast<int>(machine.ranks())),
         model_(model),
         options_(options),
         cost_(options.cost.memory.optimizer),
@@ -50,10 +53,26 @@ class Traffic {
         const double step = part.rows <= part.cols
                                 ? gather(part.rows * part.cols)
                                 : transfers_.reduce(even_table(gram, world_size_), element_bytes_, 1) + gather(gram);
-        seconds += cost_.newton_schulz_steps * step;
+        seconds += cost_.newton_schulz_steps * (step + options_.arrival_seconds);
       }
     });
     return seconds;
+  }
+
+  /// fsdp2: beside the products, on the slowest rank with the most rows.
+  [[nodiscard]] double copies() const {
+    double elements = 0;
+    each_matrix(model_, cost_, [&](const ParameterSpec& parameter) {
+      for (const MatrixPart& part : matrix_parts(parameter)) {
+        const std::int64_t most = row_chunk(part.rows, 0, world_size_).size();
+        elements += static_cast<double>(
+            sharded_newton_schulz_copies(part.rows, part.cols, most, most, world_size_, cost_.newton_schulz_steps));
+      }
+    });
+    double slowest = 1;
+    for (const SlowRank& rank : machine_.slow_ranks)
+      slowest = std::max(slowest, rank.factor);
+    return slowest * elements * element_bytes_ / machine_.memory_bytes_per_second;
   }
 
   /// fsdp2-gather: each matrix once, beside the products of the one before, which take their share of `local`.
@@ -104,6 +123,7 @@ class Traffic {
     return transfers_.unshard(even_table(elements, world_size_), element_bytes_, options_.optimizer_collective);
   }
 
+  const Machine& machine_;
   int world_size_;
   const ModelSpec& model_;
   const StepOptions& options_;
@@ -121,7 +141,7 @@ double optimizer_seconds(StrategyKind kind, const ModelSpec& model, const Plan& 
   const Traffic traffic(machine, model, options, element_bytes, transfers);
   switch (kind) {
     case StrategyKind::fsdp2:
-      return local + traffic.every_step();
+      return local + traffic.copies() + traffic.every_step();
     case StrategyKind::fsdp2_gather:
       return traffic.ahead(local);
     case StrategyKind::fsdp2_alltoall:
