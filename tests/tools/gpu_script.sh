@@ -33,7 +33,7 @@ check() {
   [ $code -eq "$expected" ] || { cat "$folder/$name.out" >&2; fail "$name: exit code $code, expected $expected"; }
   [ "$(tail -n 1 "$folder/$name.out")" = "$folder/$name.tar.gz" ] || fail "$name: the last line does not name the file"
   tar -xzOf "$folder/$name.tar.gz" "$name/summary.txt" >"$folder/$name.summary"
-  tar -tzf "$folder/$name.tar.gz" | grep -q "^$name/machine.txt$" || fail "$name: machine.txt is missing"
+  tar -tzf "$folder/$name.tar.gz" | grep "^$name/machine.txt$" >"$folder/found" || fail "$name: machine.txt is missing"
   for text in "$@"; do
     grep -qF -- "$text" "$folder/$name.summary" || { cat "$folder/$name.summary" >&2; fail "$name: nothing says '$text'"; }
   done
@@ -55,7 +55,7 @@ echo "-L gpu" >"$folder/fail_ctest"
 check two 1 "machine: 2 CUDA devices" "build: ok" "gpu-tests: FAILED with exit code 3" "tests: ok" \
   "host-reference: ok" "train: ok" "nccl-tests: ok" "nccl-train: ok"
 grep -q "^mpiexec -n 2 .*--backend nccl" "$folder/calls" || fail "two: NCCL was not run with both devices"
-tar -tzf "$folder/two.tar.gz" | grep -q "^two/gpu-tests.log$" || fail "two: the log of a failed part is missing"
+tar -tzf "$folder/two.tar.gz" | grep "^two/gpu-tests.log$" >"$folder/found" || fail "two: the log of a failed part is missing"
 rm "$folder/fail_ctest"
 
 echo "GPU 0: Some (UUID: GPU-1)" >"$folder/devices"
