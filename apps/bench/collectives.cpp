@@ -253,14 +253,10 @@ bool competes(const Contender& a, const Contender& b) {
 }
 
 /// On this rank: the same messages in the same order.
-bool same_messages(const Contender& a, const Contender& b) {
+bool same_work(const Contender& a, const Contender& b) {
   if (!competes(a, b) || !competes(b, a) || a.by_nccl != b.by_nccl) return false;
-  if (a.unshard && b.unshard)
-    return a.unshard->algorithm != CollectiveAlgorithm::allgatherv &&
-           b.unshard->algorithm != CollectiveAlgorithm::allgatherv && a.unshard->schedule == b.unshard->schedule;
-  return a.reduce && b.reduce && a.reduce->returns_sums() == b.reduce->returns_sums() &&
-         (a.reduce->algorithm == CollectiveAlgorithm::tree) == (b.reduce->algorithm == CollectiveAlgorithm::tree) &&
-         a.reduce->runs.size() == b.reduce->runs.size() && a.reduce->blocks == b.reduce->blocks;
+  if (a.unshard && b.unshard) return same_messages(*a.unshard, *b.unshard);
+  return a.reduce && b.reduce && same_messages(*a.reduce, *b.reduce);
 }
 
 /// Contenders that do the same on all ranks (auto and what it chose; direct and scatter of an even table) run once: two
@@ -269,7 +265,7 @@ void share_runs(Communicator& world, std::vector<Contender>& contenders) {
   const std::size_t count = contenders.size();
   std::vector<std::byte> same(count * count);
   for (std::size_t i = 0; i < count * count; ++i)
-    same[i] = std::byte(same_messages(contenders[i / count], contenders[i % count]) ? 1 : 0);
+    same[i] = std::byte(same_work(contenders[i / count], contenders[i % count]) ? 1 : 0);
   for (const auto& theirs : world.all_gather(Purpose::other, same, label)) {
     for (std::size_t i = 0; i < same.size(); ++i)
       same[i] &= theirs[i];
@@ -383,8 +379,9 @@ Command add_collectives(CLI::App& app) {
   command->add_option("--algorithm", options->algorithms)->capture_default_str();
   command->add_option("--collective-profile", options->profile,
                       "File of the calibration: read if it exists, else written");
-  command->add_option("--block", options->block_bytes, "Bytes of a message")
+  command->add_option("--block", options->block_bytes, "Bytes of a message of unshard")
       ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(std::int64_t{4}, 4 * exchange_block))
       ->capture_default_str();
   command->add_option("--rounds", options->rounds)->check(CLI::PositiveNumber)->capture_default_str();
   command->add_flag("--json", options->json);

@@ -23,7 +23,7 @@ struct CollectivesOptions {
   std::string profile;  ///< file of the calibration; empty: calibrate, and keep it nowhere
   train::Backend backend = train::Backend::automatic;  ///< nccl: rows by it too
   mpi::GpuAware gpu_aware = mpi::GpuAware::automatic;
-  std::int64_t block_bytes = 128 << 10;
+  std::int64_t block_bytes = 4 * exchange_block;  ///< of a message of unshard, at most so many
   std::int64_t rounds = 5;
   bool json = false;
 };

@@ -24,8 +24,8 @@ constexpr std::int64_t size_step = 2;
 constexpr std::chrono::milliseconds idle{5};
 /// Predicted of the best of an even unshard: no larger tables but the smallest.
 constexpr double long_enough = 0.3;
-/// Of all rounds of one size, with the pauses between.
-constexpr double measured_seconds = 1.5;
+/// Of all rounds of one contest.
+constexpr double measured_seconds = 0.75;
 constexpr int least_rounds = 4;
 constexpr int most_rounds = 16;
 constexpr std::size_t many_rounds = 8;
@@ -38,6 +38,7 @@ constexpr double beaten_again = 1.2;
 /// One algorithm on one table.
 struct Trial {
   CollectiveCorrection correction;
+  CollectiveAlgorithm runner{};  ///< that runs for it: itself, or one that sends the same messages
   double predicted = 0;
   Unshard unshard;
   Reduce reduce;
@@ -52,6 +53,8 @@ struct Contest {
   Tensor<float> shard;
   Tensor<float> buffer;
   std::vector<Trial> trials;
+  int rounds = 0;
+  double spent = 0;  ///< seconds of all rounds
 
   /// Those that take more than `factor` times the best.
   void leave_out(double Trial::*seconds, double factor) {
@@ -62,12 +65,16 @@ struct Contest {
       trial.runs = trial.runs && trial.*seconds <= factor * least;
   }
 
-  [[nodiscard]] bool is_open() const {
-    return std::any_of(trials.begin(), trials.end(), [](const Trial& trial) { return trial.runs; });
+  [[nodiscard]] std::ptrdiff_t running() const {
+    return std::count_if(trials.begin(), trials.end(), [](const Trial& trial) { return trial.runs; });
   }
 
-  void end_if_won() {
-    if (std::count_if(trials.begin(), trials.end(), [](const Trial& trial) { return trial.runs; }) > 1) return;
+  void note_round(double round_seconds) {
+    spent += round_seconds;
+    if (++rounds == 1) return;
+    leave_out(&Trial::measured, rounds < least_rounds ? beaten : beaten_again);
+    const bool enough = rounds == most_rounds || (rounds >= least_rounds && spent >= measured_seconds);
+    if (!enough && running() > 1) return;
     for (Trial& trial : trials)
       trial.runs = false;
   }
@@ -104,8 +111,10 @@ class Trials {
     return sum / static_cast<double>(values.size());
   }
 
+  /// As many elements as can be cut into equal parts.
   [[nodiscard]] SegmentTable table_of(bool one_owner, std::int64_t bytes) const {
-    const std::int64_t elements = bytes / static_cast<std::int64_t>(sizeof(float));
+    std::int64_t elements = bytes / static_cast<std::int64_t>(sizeof(float));
+    if (elements > topology_.world_size()) elements -= elements % topology_.world_size();
     SegmentTable table = even_table(elements, topology_.world_size());
     for (std::size_t rank = 0; one_owner && rank < table.intervals.size(); ++rank)
       table.intervals[rank][0] = {rank == 0 ? 0 : elements, elements};
@@ -125,27 +134,50 @@ class Trials {
       for (const bool one_owner : {false, true})
         contests_.push_back(prepare(operation, one_owner, bytes));
     }
-    leave_out(&Trial::predicted, hopeless);
+    find_runners();
+    for (Contest& contest : contests_)
+      contest.leave_out(&Trial::predicted, hopeless);
     run_first();
-    const auto is_open = [](const Contest& contest) { return contest.is_open(); };
-    double seconds = 0;
-    for (int round = 1; round <= most_rounds && (round <= least_rounds || seconds < measured_seconds) &&
-                        std::any_of(contests_.begin(), contests_.end(), is_open);
-         ++round) {
-      seconds += run_round();
-      if (round == 1) continue;
-      leave_out(&Trial::measured, round < least_rounds ? beaten : beaten_again);
-      for (Contest& contest : contests_)
-        contest.end_if_won();
-    }
+    while (
+        std::any_of(contests_.begin(), contests_.end(), [](const Contest& contest) { return contest.running() > 0; }))
+      run_round();
     keep();
+  }
+
+  /// Of algorithms that send the same messages (direct and scatter do for an even table) the first runs for all.
+  void find_runners() {
+    std::vector<double> differ;  // of each pair in a contest: whether they do on any rank
+    for (const Contest& contest : contests_) {
+      for (const Trial& a : contest.trials) {
+        for (const Trial& b : contest.trials)
+          differ.push_back(send_the_same(a, b) ? 0 : 1);
+      }
+    }
+    differ = slowest_of(communicator_, std::move(differ));
+    auto pair = differ.begin();
+    for (Contest& contest : contests_) {
+      const auto count = static_cast<std::ptrdiff_t>(contest.trials.size());
+      for (Trial& trial : contest.trials) {
+        const Trial& runner = contest.trials[static_cast<std::size_t>(std::find(pair, pair + count, 0.0) - pair)];
+        trial.runner = runner.correction.algorithm;
+        trial.runs = &runner == &trial;
+        pair += count;
+      }
+    }
+  }
+  static bool send_the_same(const Trial& a, const Trial& b) {
+    return a.correction.operation == CollectiveOperation::unshard ? same_messages(a.unshard, b.unshard)
+                                                                  : same_messages(a.reduce, b.reduce);
   }
 
   /// What was not measured stays as predicted, whatever smaller tables took.
   void keep() {
     for (Contest& contest : contests_) {
       for (Trial& trial : contest.trials) {
-        if (!trial.seconds.empty()) trial.correction.factor = trial.measured / trial.predicted;
+        const auto runner = std::find_if(contest.trials.begin(), contest.trials.end(), [&trial](const Trial& other) {
+          return other.correction.algorithm == trial.runner;
+        });
+        if (!runner->seconds.empty()) trial.correction.factor = runner->measured / trial.predicted;
         found_.push_back(trial.correction);
       }
     }
@@ -173,14 +205,7 @@ class Trials {
     return contest;
   }
 
-  void leave_out(double Trial::*seconds, double factor) {
-    for (Contest& contest : contests_)
-      contest.leave_out(seconds, factor);
-  }
-
-  /// Seconds of the whole round, on the slowest rank.
-  double run_round() {
-    const auto begin = Clock::now();
+  void run_round() {
     std::vector<double> mine;
     std::vector<Trial*> run;
     for (Contest& contest : contests_) {
@@ -190,14 +215,18 @@ class Trials {
         run.push_back(&trial);
       }
     }
-    mine.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
     const std::vector<double> slowest = slowest_of(communicator_, mine);
     for (std::size_t i = 0; i < run.size(); ++i) {
       run[i]->seconds.push_back(slowest[i]);
       run[i]->measured = typical(run[i]->seconds);
     }
+    for (Contest& contest : contests_) {
+      double seconds = 0;
+      for (const Trial& trial : contest.trials)
+        seconds += trial.runs ? trial.seconds.back() : 0;
+      if (contest.running() > 0) contest.note_round(seconds);
+    }
     turn_around();
-    return slowest.back();
   }
 
   /// Once more than it counts: the first after another size is slower than any other.

@@ -33,6 +33,25 @@ int node_count(const Topology& topology) {
   return static_cast<int>(std::set<int>(topology.node.begin(), topology.node.end()).size());
 }
 
+/// direct and scatter send the same messages for an even table: one measurement counts for both.
+void expect_one_measurement_of_the_same(const CollectiveProfile& profile, const Topology& topology) {
+  const auto seconds = [&](const CollectiveCorrection& one, const SegmentTable& table) {
+    return one.operation == CollectiveOperation::unshard
+               ? predicted_unshard_seconds(one.algorithm, table, topology, profile)
+               : predicted_reduce_seconds(prepare_reduce(one.algorithm, table, topology), topology, profile);
+  };
+  for (const CollectiveCorrection& direct : profile.corrections) {
+    if (direct.one_owner || direct.algorithm != CollectiveAlgorithm::direct) continue;
+    for (const CollectiveCorrection& scatter : profile.corrections) {
+      if (scatter.one_owner || scatter.algorithm != CollectiveAlgorithm::scatter || scatter.bytes != direct.bytes ||
+          scatter.operation != direct.operation)
+        continue;
+      const SegmentTable table = even_table(direct.bytes / 4 / world().size() * world().size(), world().size());
+      EXPECT_NEAR(seconds(direct, table), seconds(scatter, table), 1e-9) << direct.bytes;
+    }
+  }
+}
+
 /// The same on every rank, and so is what it chooses; its bytes have no other purpose.
 void expect_calibrated(const Topology& topology) {
   Communicator communicator = testing::duplicate_world();
@@ -60,6 +79,7 @@ void expect_calibrated(const Topology& topology) {
       EXPECT_EQ(std::any_of(profile.corrections.begin(), profile.corrections.end(), measured), world().size() > 1);
     }
   }
+  expect_one_measurement_of_the_same(profile, topology);
   for (const std::int64_t size : {std::int64_t{100}, std::int64_t{3000000}}) {
     const SegmentTable table = even_table(size, world().size());
     expect_equal_everywhere(static_cast<std::uint64_t>(choose_unshard(table, topology, profile).algorithm));

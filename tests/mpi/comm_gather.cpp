@@ -11,6 +11,7 @@
 
 #include "support/comm_tables.hpp"
 #include "support/mpi_world.hpp"
+#include "support/pmpi_bytes.hpp"
 
 namespace matrixfsdp {
 namespace {
@@ -104,6 +105,24 @@ TEST(CommGather, the_library_brings_every_table) {
     expect_values(buffer, 5, name);
     EXPECT_EQ(world().bytes()[Purpose::unshard] - before, 4 * table.shard_size(world().rank()) * (world().size() - 1));
   }
+}
+
+// A block of the schedule may be several messages, which complete in any order.
+TEST(CommGather, nothing_is_passed_on_before_all_of_its_messages_have_come) {
+  if (world().size() < 3) return;
+  SegmentTable table = even_table(0, world().size());
+  table.size = 2 * exchange_block + 3;
+  for (std::size_t rank = 0; rank < table.intervals.size(); ++rank)
+    table.intervals[rank][0] = {rank == 0 ? 0 : table.size, table.size};
+  const Unshard unshard =
+      unshard_of(world(), table, CollectiveAlgorithm::chain, 1, static_cast<std::int64_t>(table.size));
+  const Tensor<float> buffer = nan_buffer(table.size);
+  matrixfsdp_pmpi_hold(buffer.data(), world().rank() == 0 ? 0 : 100);
+  gather(world(), Purpose::unshard, unshard, shard_of(table, 1), buffer, label).wait();
+  EXPECT_EQ(matrixfsdp_pmpi_left_to_hold(), 0);
+  EXPECT_EQ(matrixfsdp_pmpi_sent_while_held(), 0);
+  matrixfsdp_pmpi_hold(nullptr, 0);
+  expect_values(buffer, 1, "one block of three messages");
 }
 
 // All algorithms under way at once, and a rank that comes late.

@@ -99,11 +99,11 @@ TEST(CommPace, as_many_messages_are_under_way_as_the_link_between_nodes_needs) {
   if (others == 0) return;
   Communicator unpaced = testing::duplicate_world();
   EXPECT_EQ(sent_by_gather(unpaced), exchange_window * others);
-  EXPECT_EQ(sent_by_reduce(unpaced), 2) << "its staging has room for two";
-  for (const auto& [ahead, under_way] : std::array<std::pair<double, int>, 4>{{{0, 1}, {0.4, 1}, {1, 2}, {50, 4}}}) {
+  EXPECT_EQ(sent_by_reduce(unpaced), reduce_window) << "its staging has no more room";
+  for (const auto& [ahead, under_way] : std::array<std::pair<double, int>, 4>{{{0, 1}, {0.04, 1}, {1, 2}, {50, 8}}}) {
     Communicator communicator = paced(1, ahead);
     EXPECT_EQ(sent_by_gather(communicator), under_way * others) << ahead;
-    EXPECT_EQ(sent_by_reduce(communicator), std::min(under_way, 2)) << ahead;
+    EXPECT_EQ(sent_by_reduce(communicator), std::min(under_way, reduce_window)) << ahead;
     Communicator copy = mpi::duplicate(communicator);
     EXPECT_EQ(sent_by_gather(copy), under_way * others) << ahead << ", a duplicate";
   }

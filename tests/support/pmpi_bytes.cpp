@@ -1,11 +1,13 @@
 #include "support/pmpi_bytes.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <mutex>
 #include <set>
 #include <string>
+#include <utility>
 
 #include <mpi.h>
 
@@ -19,6 +21,10 @@ struct Counts {
   const char* watched = nullptr;
   long long watched_bytes = 0;
   long long watched_calls = 0;
+  const void* held = nullptr;
+  MPI_Request held_request = MPI_REQUEST_NULL;
+  long long tests_to_hold = 0;
+  long long sent_while_held = 0;
   std::set<std::string> other_calls;
   std::string joined;
 };
@@ -48,6 +54,22 @@ void watch(const void* data) {
   const bool inside =
       std::greater_equal<>()(byte, counts().watched) && std::less<>()(byte, counts().watched + counts().watched_bytes);
   counts().watched_calls += inside ? 1 : 0;
+}
+
+void note_send(const void* data) {
+  watch(data);
+  const std::lock_guard lock(counts().mutex);
+  counts().sent_while_held += data == counts().held && counts().tests_to_hold > 0 ? 1 : 0;
+}
+
+/// Of `requests` the one that is held, once more; nullptr: none.
+MPI_Request* take_held(int count, MPI_Request* requests) {
+  const std::lock_guard lock(counts().mutex);
+  if (counts().tests_to_hold == 0 || counts().held_request == MPI_REQUEST_NULL) return nullptr;
+  MPI_Request* held = std::find(requests, requests + count, counts().held_request);
+  if (held == requests + count) return nullptr;
+  --counts().tests_to_hold;
+  return held;
 }
 
 void record(const char* call) {
@@ -90,6 +112,24 @@ long long matrixfsdp_pmpi_watched_calls() {
   return counts().watched_calls;
 }
 
+void matrixfsdp_pmpi_hold(const void* data, long long tests) {
+  const std::lock_guard lock(counts().mutex);
+  counts().held = data;
+  counts().held_request = MPI_REQUEST_NULL;
+  counts().tests_to_hold = tests;
+  counts().sent_while_held = 0;
+}
+
+long long matrixfsdp_pmpi_sent_while_held() {
+  const std::lock_guard lock(counts().mutex);
+  return counts().sent_while_held;
+}
+
+long long matrixfsdp_pmpi_left_to_hold() {
+  const std::lock_guard lock(counts().mutex);
+  return counts().tests_to_hold;
+}
+
 const char* matrixfsdp_pmpi_other_calls() {
   const std::lock_guard lock(counts().mutex);
   counts().joined.clear();
@@ -100,7 +140,20 @@ const char* matrixfsdp_pmpi_other_calls() {
 
 int MPI_Irecv(void* data, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm, MPI_Request* request) {
   watch(data);
-  return PMPI_Irecv(data, count, type, source, tag, comm, request);
+  const int code = PMPI_Irecv(data, count, type, source, tag, comm, request);
+  const std::lock_guard lock(counts().mutex);
+  if (data == counts().held && counts().tests_to_hold > 0) counts().held_request = *request;
+  return code;
+}
+
+int MPI_Testsome(int count, MPI_Request* requests, int* done, int* indices, MPI_Status* statuses) {
+  MPI_Request* held = take_held(count, requests);
+  if (held == nullptr) return PMPI_Testsome(count, requests, done, indices, statuses);
+  const MPI_Request request = std::exchange(*held, MPI_REQUEST_NULL);
+  const int code = PMPI_Testsome(count, requests, done, indices, statuses);
+  *held = request;
+  if (*done == MPI_UNDEFINED) *done = 0;
+  return code;
 }
 
 int MPI_Finalize() {
@@ -117,7 +170,7 @@ int MPI_Finalize() {
   int MPI_##NAME(const void* data, COUNT count, MPI_Datatype type, int destination, int tag, MPI_Comm comm, \
                  MPI_Request* request) {                                                                    \
     count_send(count, type, destination, comm);                                                             \
-    watch(data);                                                                                            \
+    note_send(data);                                                                                        \
     return PMPI_##NAME(data, count, type, destination, tag, comm, request);                                 \
   }
 #define RECORD(NAME, PARAMETERS, ARGUMENTS) \

@@ -13,6 +13,11 @@ long long matrixfsdp_pmpi_bytes();
 void matrixfsdp_pmpi_watch(const void* begin, long long bytes);
 /// Calls that were, since then.
 long long matrixfsdp_pmpi_watched_calls();
+/// From now on MPI_Testsome reports a receive into `data` as incomplete that often, whatever came.
+void matrixfsdp_pmpi_hold(const void* data, long long tests);
+/// Non-blocking sends from `data` meanwhile, and how often a receive was still to be reported as incomplete.
+long long matrixfsdp_pmpi_sent_while_held();
+long long matrixfsdp_pmpi_left_to_hold();
 /// Names of calls that are not counted, separated by spaces; empty if there were none.
 const char* matrixfsdp_pmpi_other_calls();
 }

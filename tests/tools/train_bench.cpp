@@ -192,5 +192,12 @@ TEST(TrainBench, an_unknown_table_is_one_clear_line) {
   EXPECT_NE(result.err.find("odd"), std::string::npos) << result.err;
 }
 
+TEST(TrainBench, a_longer_message_than_unshard_sends_is_refused) {
+  const auto result = run_program({MATRIXFSDP_MPIEXEC, "-n", "2", MATRIXFSDP_BENCH, "collectives", "--block", "128kb"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_NE(result.err.find("--block"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("65536"), std::string::npos) << result.err;
+}
+
 }  // namespace
 }  // namespace matrixfsdp

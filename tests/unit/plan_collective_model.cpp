@@ -49,7 +49,7 @@ SegmentTable one_owner(std::int64_t size, int ranks) {
 constexpr double alpha = 3e-4;
 constexpr double beta = 4e-8;
 constexpr std::int64_t mebi = 1 << 20;
-constexpr double under_way = 4.0 * exchange_block;  // bytes: one message, because alpha is a seventeenth of its time
+constexpr double under_way = 2 * 4.0 * exchange_block;  // bytes: two messages, because alpha is a ninth of one's time
 
 TEST(PlanCollectiveModel, two_ranks_take_alpha_and_beta_of_each_byte) {
   for (const std::int64_t size : {std::int64_t{1000}, mebi}) {
@@ -66,8 +66,8 @@ TEST(PlanCollectiveModel, two_ranks_take_alpha_and_beta_of_each_byte) {
   }
   LinkModel busy = plain(alpha, beta);
   busy.message_seconds = 1e-5;
-  EXPECT_NEAR(seconds(CollectiveAlgorithm::chain, one_owner(mebi, 2), busy), alpha + 4 * mebi * beta + 32e-5, 1e-12)
-      << "4 MiB are 32 messages";
+  EXPECT_NEAR(seconds(CollectiveAlgorithm::chain, one_owner(mebi, 2), busy), alpha + 4 * mebi * beta + 64e-5, 1e-12)
+      << "4 MiB are 64 messages";
 }
 
 // The owner sends everything to all, or to its neighbour, or to log2 W children; the last messages go on from there.
@@ -92,15 +92,18 @@ TEST(PlanCollectiveModel, one_owner_by_hand) {
 
 TEST(PlanCollectiveModel, as_many_messages_are_under_way_as_the_link_carries_while_one_is_announced) {
   constexpr double carried = 4.0 * exchange_block * beta;
-  EXPECT_EQ(messages_under_way(plain(alpha, beta)), 1);
+  EXPECT_EQ(messages_under_way(plain(alpha, beta)), 2);
+  EXPECT_EQ(messages_under_way(plain(carried / 60, beta)), 1) << "the link idles a twentieth of the time";
+  EXPECT_EQ(messages_under_way(plain(carried / 50, beta)), 2);
   EXPECT_EQ(messages_under_way(plain(carried / 3, beta)), 2);
-  EXPECT_EQ(messages_under_way(plain(2e-6, 4e-11)), 2) << "25 GB/s";
-  EXPECT_EQ(messages_under_way(plain(carried, beta)), exchange_window);
+  EXPECT_EQ(messages_under_way(plain(2e-6, 4e-11)), 4) << "25 GB/s";
+  EXPECT_EQ(messages_under_way(plain(carried, beta)), 4);
+  EXPECT_EQ(messages_under_way(plain(2.4 * carried, beta)), exchange_window);
   EXPECT_EQ(messages_under_way(plain(1, beta)), exchange_window);
   EXPECT_EQ(messages_under_way(plain(0, 0)), exchange_window);
   EXPECT_EQ(messages_under_way(plain(0, beta)), 1);
   const CollectiveProfile profile = between_nodes(plain(alpha, beta));
-  EXPECT_EQ(messages_under_way(profile, false), 1);
+  EXPECT_EQ(messages_under_way(profile, false), 2);
   EXPECT_EQ(messages_under_way(profile, true), exchange_window);
   EXPECT_EQ(messages_under_way(CollectiveProfile{}, false), exchange_window);
 }

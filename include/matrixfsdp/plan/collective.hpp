@@ -32,12 +32,15 @@ CollectiveAlgorithm parse_collective(std::string_view name);
 /// Inverse. Throws ContractError for a value outside of the enumeration.
 std::string_view name_of(CollectiveAlgorithm algorithm);
 
-/// Elements of a message, unless asked otherwise: 128 KiB of float32.
-inline constexpr std::int64_t exchange_block = 32 * 1024;
+/// Elements of a message, unless asked otherwise: 64 KiB of float32.
+inline constexpr std::int64_t exchange_block = 16 * 1024;
 
 /// The most messages that are under way from one rank to another at the same time. Between nodes often fewer
 /// (messages_under_way in collective_model.hpp).
-inline constexpr int exchange_window = 4;
+inline constexpr int exchange_window = 8;
+
+/// The most blocks of one peer that a rank has room for while it reduces.
+inline constexpr int reduce_window = 4;
 
 /// A message between two ranks.
 struct BlockTransfer {
@@ -96,6 +99,10 @@ struct Unshard {
 /// Throws as unshard_schedule, and ContractError for another `wire` than float32 and bfloat16.
 Unshard prepare_unshard(CollectiveAlgorithm algorithm, SegmentTable table, const Topology& topology, int rank,
                         std::int64_t block_elements = exchange_block, DType wire = DType::float32);
+
+/// Whether both send the same messages in the same order, of the rank that they are made for; not asked of the
+/// library's allgatherv. direct and scatter do for an even table.
+bool same_messages(const Unshard& a, const Unshard& b);
 
 /// Elements of one owner that one rank, the holder, relays or sums: the owner itself, or a helper.
 struct Piece {
@@ -194,6 +201,9 @@ struct Reduce {
 Reduce prepare_reduce(CollectiveAlgorithm algorithm, SegmentTable table, const Topology& topology,
                       const ReduceSettings& settings = {});
 
+/// Whether all ranks send the same messages in the same order. direct and scatter do for an even table.
+bool same_messages(const Reduce& a, const Reduce& b);
+
 /// Of one shard group whose ranks share a node, summed from left to right.
 Reduce prepare_reduce(CollectiveAlgorithm algorithm, SegmentTable table, std::int64_t passes = 1,
                       DType wire = DType::float32);
@@ -216,8 +226,16 @@ struct UnitAlgorithms {
 /// not complete.
 std::int64_t running_sum_elements(const Reduce& reduce, int rank);
 
-/// Elements of the longest even-numbered and odd-numbered block of `rank`: where one peer's gradients arrive.
-std::array<std::int64_t, 2> reduce_staging(const Reduce& reduce, int rank);
+/// Where one peer's gradients arrive: block i in slot i mod reduce_window, which has room for the longest of them.
+struct ReduceSlots {
+  std::array<std::int64_t, reduce_window> begin{};  ///< element at which each slot begins
+  std::int64_t elements = 0;                        ///< of all slots
+
+  /// Where block number `block` begins.
+  [[nodiscard]] std::int64_t of(std::size_t block) const { return begin[block % begin.size()]; }
+};
+/// Of the blocks that `rank` holds.
+ReduceSlots reduce_slots(const Reduce& reduce, int rank);
 
 /// What a reduce holds on a rank while it is under way.
 struct ReduceStaging {
@@ -231,10 +249,10 @@ struct ReduceStaging {
            static_cast<std::int64_t>(sizeof(float)) * (arriving + passing);
   }
 };
-/// Two blocks from each other rank of the run, and of the sums that come from the run before, or from the owners; and
-/// of what the rank holds by chain or hierarchical: the sums of groups that are not complete, and where gradients
-/// travel as bfloat16 all sums, which stand in the gradient buffer otherwise. By tree: the gradients of its subtree,
-/// and the sums for it.
+/// A block in each slot from each other rank of the run, and of the sums that come from the run before, or from the
+/// owners; and of what the rank holds by chain or hierarchical: the sums of groups that are not complete, and where
+/// gradients travel as bfloat16 all sums, which stand in the gradient buffer otherwise. By tree: the gradients of its
+/// subtree, and the sums for it.
 ReduceStaging staging_of(const Reduce& reduce, int rank);
 
 /// In bytes.

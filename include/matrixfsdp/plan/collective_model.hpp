@@ -39,9 +39,10 @@ struct LinkModel {
   double contention = 1;                  ///< factor on all three betas where all send to many
 };
 
-/// Messages of exchange_block that one rank has under way to another over `link`: as many as the link carries while one
-/// is announced and answered before it leaves (rendezvous, three latencies): 1 + 3 alpha / (beta block), rounded, 1 to
-/// exchange_window. More would only share the link: all would arrive late, and nobody could pass the first one on.
+/// Messages of exchange_block that one rank has under way to another over `link`: the fewest that keep it busy for 95 %
+/// of the time, while one is announced and answered before it leaves (rendezvous, three latencies):
+/// 0.95 (1 + 3 alpha / (beta block)), rounded up, 1 to exchange_window. More would only share the link: all would arrive
+/// late, and nobody could pass the first one on.
 int messages_under_way(const LinkModel& link);
 
 /// What a unit's collective is for.

@@ -20,6 +20,8 @@ struct Topology {
 struct RankGroup {
   int first = 0;  ///< the lowest rank
   int size = 0;   ///< ranks from there on
+  /// The same ranks.
+  bool operator==(const RankGroup&) const = default;
 };
 
 /// The nodes of a group's ranks. Throws ContractError for a group that is not of these ranks.

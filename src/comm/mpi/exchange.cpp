@@ -45,12 +45,17 @@ Exchange::Queue& Exchange::queue_of(int peer, bool sends, int lane) {
 void Exchange::send(int peer, const void* data, std::int64_t bytes, std::int64_t after, int lane, std::int64_t number) {
   if (bytes == 0) return;
   // MPI takes the address of what it sends as const; the queue serves both directions.
-  queue_of(peer, true, lane)
-      .spans.push_back({static_cast<std::byte*>(const_cast<void*>(data)), bytes, true, number, after});
+  add(queue_of(peer, true, lane), {static_cast<std::byte*>(const_cast<void*>(data)), bytes, true, number, after});
 }
 
 void Exchange::receive(int peer, void* data, std::int64_t bytes, std::int64_t number, int lane) {
-  if (bytes > 0) queue_of(peer, false, lane).spans.push_back({static_cast<std::byte*>(data), bytes, true, number});
+  if (bytes > 0) add(queue_of(peer, false, lane), {static_cast<std::byte*>(data), bytes, true, number});
+}
+
+void Exchange::add(Queue& queue, const Span& span) {
+  queue.spans.push_back(span);
+  if (span.number < 0) return;
+  missing_[static_cast<std::size_t>(span.number)] = (span.bytes + pace_.block_bytes - 1) / pace_.block_bytes;
 }
 
 void Exchange::send_message(int peer, const void* data, std::int64_t bytes) {
@@ -70,7 +75,7 @@ void Exchange::fill(Queue& queue, std::size_t index) {
     if (span.after >= 0 && !is_complete(span.after)) return;
     const std::int64_t bytes = span.exact ? std::min(pace_.block_bytes, span.bytes - queue.offset) : span.bytes;
     start(queue, {span.data + queue.offset, bytes, span.exact}, slot);
-    slots_[slot].number = queue.offset + bytes == span.bytes ? span.number : -1;
+    slots_[slot].number = span.number;
     queue.offset += bytes;
     if (queue.offset == span.bytes) {
       queue.offset = 0;
@@ -124,6 +129,11 @@ bool Exchange::collect() {
   return count > 0;
 }
 
+/// Whether one more message of those with this number was the last one.
+bool Exchange::completes(std::int64_t number) {
+  return number >= 0 && --missing_[static_cast<std::size_t>(number)] == 0;
+}
+
 void Exchange::finish(int slot, const MPI_Status& status) {
   const Slot done = slots_[static_cast<std::size_t>(slot)];
   const int peer = queues_[done.queue].peer;
@@ -133,9 +143,7 @@ void Exchange::finish(int slot, const MPI_Status& status) {
   ++completed_;
   queued_ = true;
   if (sends) {
-    if (done.number < 0) return;
-    arrived_[static_cast<std::size_t>(done.number)] = true;
-    sent();
+    if (completes(done.number)) sent();
     return;
   }
   if (done.expected >= 0) {
@@ -150,7 +158,7 @@ void Exchange::finish(int slot, const MPI_Status& status) {
   }
   if (done.place != nullptr)
     std::memcpy(done.place, copies_[static_cast<std::size_t>(slot)].data(), static_cast<std::size_t>(done.expected));
-  if (done.number >= 0) arrived_[static_cast<std::size_t>(done.number)] = true;
+  completes(done.number);
   received(lane, done.message);
 }
 

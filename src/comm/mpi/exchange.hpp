@@ -38,14 +38,14 @@ class Exchange : public Pending {
   /// none) is what sends may wait for.
   void receive(int peer, void* data, std::int64_t bytes, std::int64_t number = -1, int lane = 0);
   /// Receives, and what else is numbered, will have the numbers 0 to count - 1.
-  void number_receives(std::int64_t count) { arrived_.assign(static_cast<std::size_t>(count), false); }
+  void number_receives(std::int64_t count) { missing_.assign(static_cast<std::size_t>(count), 1); }
   /// What sends wait for under this number is there, by other means than a receive.
   void complete_number(std::int64_t number) {
-    arrived_[static_cast<std::size_t>(number)] = true;
+    missing_[static_cast<std::size_t>(number)] = 0;
     queued_ = true;
   }
 
-  [[nodiscard]] bool is_complete(std::int64_t number) const { return arrived_[static_cast<std::size_t>(number)]; }
+  [[nodiscard]] bool is_complete(std::int64_t number) const { return missing_[static_cast<std::size_t>(number)] == 0; }
 
   /// One message of at most `capacity` bytes; the sender's may be shorter, even empty.
   void send_message(int peer, const void* data, std::int64_t bytes);
@@ -85,12 +85,14 @@ class Exchange : public Pending {
     std::size_t queue = 0;
     std::int64_t message = 0;
     std::int64_t expected = -1;  ///< bytes; -1: any
-    std::int64_t number = -1;    ///< of what is complete with this message
+    std::int64_t number = -1;    ///< of what this message is a part of
     std::byte* place = nullptr;  ///< of what is received by way of a copy
   };
 
   Queue& queue_of(int peer, bool sends, int lane);
+  void add(Queue& queue, const Span& span);
   void fill(Queue& queue, std::size_t index);
+  bool completes(std::int64_t number);
   std::byte* staged(const Queue& queue, const Span& block, std::size_t slot);
   void start(Queue& queue, const Span& block, std::size_t slot);
   bool collect();
@@ -106,7 +108,7 @@ class Exchange : public Pending {
   std::vector<MPI_Request> requests_;
   std::vector<int> completed_slots_;
   std::vector<MPI_Status> statuses_;
-  std::vector<bool> arrived_;  // by number of the receive
+  std::vector<std::int64_t> missing_;  // by number: messages that are not complete. They complete in any order
   std::uint64_t completed_ = 0;
   bool queued_ = false;  // something may be startable
 };

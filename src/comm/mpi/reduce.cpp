@@ -13,18 +13,18 @@ namespace matrixfsdp::mpi {
 namespace {
 
 /// Lane 0, inside a run: every rank sends each block of gradients to its holder. A holder folds block b when all ranks'
-/// have come, and what it is folded onto, then lets block b + 2 come into the same half of the staging. A sender is
-/// never more than two blocks ahead, and all send block b to everybody before they wait for room for block b + 2, so
-/// nobody waits in a circle. Lane 2, from run to run: sums go on to the next run that completes a group; lane 3: groups
-/// that are open to the next one. Both begin the pass where they are kept. Lane 1: at the end of the pass they go back
-/// there, and after the last one to the owners: where sums are returned, the owner of the last shard group keeps them,
-/// and gives them to the one of the group before; otherwise all owners get them from the holder. Gradients are float or
-/// bfloat16, sums float.
+/// have come, and what it is folded onto, then lets block b + w come into the same slot of the staging (w =
+/// reduce_window). A sender is never more than w blocks ahead, and all send block b to everybody before they wait for
+/// room for block b + w, so nobody waits in a circle. Lane 2, from run to run: sums go on to the next run that
+/// completes a group; lane 3: groups that are open to the next one. Both begin the pass where they are kept. Lane 1: at
+/// the end of the pass they go back there, and after the last one to the owners: where sums are returned, the owner of
+/// the last shard group keeps them, and gives them to the one of the group before; otherwise all owners get them from
+/// the holder. Gradients are float or bfloat16, sums float.
 template <class Gradient>
 class ReduceExchange final : public Exchange {
  public:
   ReduceExchange(std::shared_ptr<Channel> channel, const Reduce& reduce, Pass pass, const ReduceMemory& memory)
-      : Exchange(std::move(channel), Purpose::reduce, {4 * exchange_block, 2}),
+      : Exchange(std::move(channel), Purpose::reduce, {4 * exchange_block, reduce_window}),
         position_(reduce, pass, rank()),
         pass_(pass),
         returns_(reduce.returns_sums()),
@@ -40,8 +40,8 @@ class ReduceExchange final : public Exchange {
       pass_on(i);
     send_own_sums();
     send_kept_sums();
-    expect(0);
-    expect(1);
+    for (std::size_t index = 0; index < reduce_window; ++index)
+      expect(index);
     give_results_on();
     receive_results();
     if (pass_.last && !returns_) receive_from_holders(reduce);
@@ -60,10 +60,8 @@ class ReduceExchange final : public Exchange {
   [[nodiscard]] std::int64_t result_came(std::size_t j) const { return 3 * held() + 2 * own() + folded(j); }
 
   void make_staging(const Reduce& reduce, const ReduceMemory& memory) {
-    const auto [even, odd] = reduce_staging(reduce, rank());
+    slots_ = reduce_slots(reduce, rank());
     const ReduceStaging staging = staging_of(reduce, rank());
-    half_ = even;
-    stride_ = even + odd;
     if (staging.gradients > 0) staging_ = make_tensor<Gradient>("matrixfsdp::reduce_staging", staging.gradients);
     const std::int64_t sums = staging.arriving + staging.passing;
     if (sums > 0) sums_ = make_tensor<float>("matrixfsdp::reduce_sums", sums);
@@ -180,20 +178,20 @@ class ReduceExchange final : public Exchange {
     }
   }
 
-  /// Block `index` of all members of the run, and what it is folded onto, into its half of the staging.
+  /// Block `index` of all members of the run, and what it is folded onto, into its slot of the staging.
   void expect(std::size_t index) {
-    arrived_[index % 2] = 0;
+    arrived_[index % arrived_.size()] = 0;
     if (index >= blocks_.size()) return;
-    const std::int64_t half = static_cast<std::int64_t>(index % 2) * half_;
+    const std::int64_t slot = slots_.of(index);
     const HeldBlock& mine = blocks_[index];
     for (int i = 1; i < position_.run.size; ++i) {
       const int from = (position_.place + position_.run.size - i) % position_.run.size;
       receive(position_.run.first + from,
-              staging_.data() + staging_row(from, position_.place, position_.run.size) * stride_ + half,
+              staging_.data() + staging_row(from, position_.place, position_.run.size) * slots_.elements + slot,
               bytes_of<Gradient>(mine.block.elements));
     }
-    expect_sum(mine.source.sum, half, mine.block.elements, sum_came(index), 2);
-    expect_sum(mine.source.open, stride_ + half, mine.block.elements, open_came(index), 3);
+    expect_sum(mine.source.sum, slot, mine.block.elements, sum_came(index), 2);
+    expect_sum(mine.source.open, slots_.elements + slot, mine.block.elements, open_came(index), 3);
   }
   void expect_sum(int source, std::int64_t offset, const Interval& elements, std::int64_t number, int lane) {
     if (source < 0)
@@ -203,7 +201,7 @@ class ReduceExchange final : public Exchange {
   }
 
   void received(int lane, std::int64_t message) override {
-    if (lane == 0) ++arrived_[static_cast<std::size_t>(message % 2)];
+    if (lane == 0) ++arrived_[static_cast<std::size_t>(message) % arrived_.size()];
     if (lane != 1) fold_what_is_there();
   }
 
@@ -221,8 +219,8 @@ class ReduceExchange final : public Exchange {
 
   [[nodiscard]] bool ready(std::size_t i) const {
     const HeldBlock& mine = blocks_[i];
-    return arrived_[i % 2] == position_.run.size - 1 && is_complete(sum_came(i)) && is_complete(open_came(i)) &&
-           (!mine.folds_over || may_fold_over(static_cast<std::size_t>(mine.own)));
+    return arrived_[i % arrived_.size()] == position_.run.size - 1 && is_complete(sum_came(i)) &&
+           is_complete(open_came(i)) && (!mine.folds_over || may_fold_over(static_cast<std::size_t>(mine.own)));
   }
 
   void fold_what_is_there() {
@@ -233,17 +231,17 @@ class ReduceExchange final : public Exchange {
   void fold() {
     const HeldBlock& mine = blocks_[next_];
     const Interval& elements = mine.block.elements;
-    const std::int64_t half = static_cast<std::int64_t>(next_ % 2) * half_;
-    const Gradient* others = position_.run.size > 1 ? staging_.data() + half : nullptr;
-    const FoldBlockOf<Gradient> block{others, stride_, gradients_ + elements.begin, position_.place,
+    const std::int64_t slot = slots_.of(next_);
+    const Gradient* others = position_.run.size > 1 ? staging_.data() + slot : nullptr;
+    const FoldBlockOf<Gradient> block{others, slots_.elements, gradients_ + elements.begin, position_.place,
                                       position_.run.size};
-    const float* sum_before = mine.source.sum >= 0 ? sums_.data() + half : mine.onto.sum;
-    const float* open_before = mine.source.open >= 0 ? sums_.data() + stride_ + half : mine.onto.open;
+    const float* sum_before = mine.source.sum >= 0 ? sums_.data() + slot : mine.onto.sum;
+    const float* open_before = mine.source.open >= 0 ? sums_.data() + slots_.elements + slot : mine.onto.open;
     fold_block(block, {sum_before, open_before, mine.place.sum, mine.place.open, position_.summed, sum_group_},
                elements.size());
     complete_number(folded(next_));
     if (mine.own >= 0) note_own(static_cast<std::size_t>(mine.own), mine.folds_over);
-    expect(next_ + 2);
+    expect(next_ + reduce_window);
     ++next_;
   }
 
@@ -263,13 +261,12 @@ class ReduceExchange final : public Exchange {
   float* shard_;
   std::vector<OwnBlock> own_;      // of this rank, where sums are returned
   std::vector<HeldBlock> blocks_;  // that this rank sums
-  std::int64_t half_ = 0;          // elements of a peer's staging before that of odd-numbered blocks
-  std::int64_t stride_ = 0;        // elements of a peer's staging
+  ReduceSlots slots_;              // of a peer's staging
   Tensor<Gradient> staging_;
-  Tensor<float> sums_;                     // that arrive, and that pass through
-  std::size_t next_ = 0;                   // block to fold
-  std::size_t next_result_ = 0;            // own block whose result may come
-  std::array<std::int64_t, 2> arrived_{};  // members whose block is there, of the next two blocks
+  Tensor<float> sums_;                                 // that arrive, and that pass through
+  std::size_t next_ = 0;                               // block to fold
+  std::size_t next_result_ = 0;                        // own block whose result may come
+  std::array<std::int64_t, reduce_window> arrived_{};  // members whose block is there, of the next blocks
   bool came_back_ = false;
 };
 

@@ -13,12 +13,12 @@
 namespace matrixfsdp::nccl {
 namespace {
 
-/// Rounds of two blocks of every holder of a shard group: one NCCL group brings all members' gradients of them into the
-/// holders' staging, another the sums of the group of ranks before, then the folds run, and the sums go on to the next
-/// group of ranks; the next round waits for all that on the stream. After the last round the sums of the last group go
-/// to their owners, or while there are more passes to the first group. Nobody waits in a circle: a round waits for the
-/// same round of the groups before, and for the round before of the groups behind. Gradients are float or bfloat16,
-/// sums float.
+/// Rounds of as many blocks of every holder of a shard group as its staging has slots: one NCCL group brings all
+/// members' gradients of them into the holders' staging, another the sums of the group of ranks before, then the folds
+/// run, and the sums go on to the next group of ranks; the next round waits for all that on the stream. After the last
+/// round the sums of the last group go to their owners, or while there are more passes to the first group. Nobody waits
+/// in a circle: a round waits for the same round of the groups before, and for the round before of the groups behind.
+/// Gradients are float or bfloat16, sums float.
 template <class Gradient>
 class Rounds {
  public:
@@ -35,12 +35,11 @@ class Rounds {
         member_(rank_ % members_),
         group_(rank_ / members_),
         last_group_(reduce.replicas - 1) {
-    const auto [even, odd] = reduce_staging(reduce, member_);
-    half_ = even;
-    stride_ = even + odd;
-    if (members_ > 1 && stride_ > 0) {
+    for (int holder = 0; holder < members_; ++holder)
+      slots_.push_back(reduce_slots(reduce, holder));
+    if (members_ > 1 && stride() > 0) {
       staging_ = reinterpret_cast<Gradient*>(
-          operation.make_staging((members_ - 1) * stride_ * static_cast<std::int64_t>(sizeof(Gradient))));
+          operation.make_staging((members_ - 1) * stride() * static_cast<std::int64_t>(sizeof(Gradient))));
     }
   }
 
@@ -49,11 +48,10 @@ class Rounds {
     std::size_t longest = 0;
     for (const auto& blocks : reduce_.blocks)
       longest = std::max(longest, blocks.size());
-    for (std::size_t first = 0; first < longest; first += 2) {
+    for (std::size_t first = 0; first < longest; first += reduce_window) {
       add_exchange(first);
       add_sums_of(first, group_ - 1, group_);
-      add_fold(first);
-      add_fold(first + 1);
+      add_folds(first);
       add_sums_of(first, group_, group_ + 1);
     }
     if (pass_.last)
@@ -64,6 +62,8 @@ class Rounds {
 
  private:
   [[nodiscard]] const std::vector<Piece>& held() const { return reduce_.held_by(member_); }
+  /// Elements of a row of the staging: what comes from one peer.
+  [[nodiscard]] std::int64_t stride() const { return slots_[static_cast<std::size_t>(member_)].elements; }
   [[nodiscard]] int rank_of(int group, int member) const { return group * members_ + member; }
   static constexpr DType type = sizeof(Gradient) == 2 ? DType::bfloat16 : DType::float32;
 
@@ -90,35 +90,49 @@ class Rounds {
     }
   }
 
+  /// Blocks that lie behind one another in the buffer and in a row of the staging, and belong to one owner: one message
+  /// and one kernel.
+  struct Stretch {
+    Interval elements;
+    std::int64_t slot = 0;  ///< where it begins in a row of the staging
+    std::size_t first = 0;  ///< block
+  };
+  /// Of the round of `holder` that begins with block `first`.
+  [[nodiscard]] std::vector<Stretch> stretches_of(int holder, std::size_t first) const {
+    const std::vector<Piece>& blocks = reduce_.held_by(holder);
+    const ReduceSlots& slots = slots_[static_cast<std::size_t>(holder)];
+    std::vector<Stretch> stretches;
+    for (std::size_t index = first; index < std::min(blocks.size(), first + reduce_window); ++index) {
+      const Interval& elements = blocks[index].elements;
+      if (elements.empty()) continue;
+      if (!stretches.empty()) {
+        Stretch& last = stretches.back();
+        if (blocks[last.first].owner == blocks[index].owner && last.elements.end == elements.begin &&
+            last.slot + last.elements.size() == slots.of(index)) {
+          last.elements.end = elements.end;
+          continue;
+        }
+      }
+      stretches.push_back({elements, slots.of(index), index});
+    }
+    return stretches;
+  }
+
   void add_exchange(std::size_t first) {
     Messages messages(size_);
+    const std::vector<Stretch> mine = stretches_of(member_, first);
     for (int peer = 0; peer < members_; ++peer) {
       if (peer == member_) continue;
-      for (std::size_t index = first; index < first + 2; ++index) {
-        add_block(peer, index, messages.sent_to(rank_of(group_, peer)));
-        add_room(peer, index, messages.received_from(rank_of(group_, peer)));
+      for (const Stretch& theirs : stretches_of(peer, first)) {
+        messages.sent_to(rank_of(group_, peer))
+            .push_back({const_cast<Gradient*>(buffer_) + theirs.elements.begin, theirs.elements.size(), type});
+      }
+      Gradient* row = staging_ + staging_row(peer, member_, members_) * stride();
+      for (const Stretch& stretch : mine) {
+        messages.received_from(rank_of(group_, peer)).push_back({row + stretch.slot, stretch.elements.size(), type});
       }
     }
     add_messages(messages);
-  }
-
-  /// This rank's gradient of block `index` of `holder`.
-  void add_block(int holder, std::size_t index, std::vector<Message>& messages) const {
-    const auto& blocks = reduce_.held_by(holder);
-    if (index >= blocks.size() || blocks[index].elements.empty()) return;
-    const Interval& elements = blocks[index].elements;
-    messages.push_back({const_cast<Gradient*>(buffer_) + elements.begin, elements.size(), type});
-  }
-
-  /// Room for the gradient of `peer`, of block `index` of this rank.
-  void add_room(int peer, std::size_t index, std::vector<Message>& messages) const {
-    if (index >= held().size() || held()[index].elements.empty()) return;
-    const std::int64_t row = staging_row(peer, member_, members_);
-    messages.push_back({half_of(index) + row * stride_, held()[index].elements.size(), type});
-  }
-
-  [[nodiscard]] Gradient* half_of(std::size_t index) const {
-    return staging_ == nullptr ? nullptr : staging_ + static_cast<std::int64_t>(index % 2) * half_;
   }
 
   /// The sum of block `index` that this rank holds.
@@ -127,26 +141,28 @@ class Rounds {
       messages.push_back({sums_[index], held()[index].elements.size()});
   }
 
-  /// The sums of two blocks go from a group of ranks to the next: this rank is in one of them.
+  /// The sums of a round go from a group of ranks to the next: this rank is in one of them.
   void add_sums_of(std::size_t first, int from, int to) {
     if (from < 0 || to > last_group_) return;
     Messages messages(size_);
     auto& mine =
         group_ == from ? messages.sent_to(rank_of(to, member_)) : messages.received_from(rank_of(from, member_));
-    add_sum(first, mine);
-    add_sum(first + 1, mine);
+    for (std::size_t index = first; index < first + reduce_window; ++index)
+      add_sum(index, mine);
     add_messages(messages);
   }
 
-  void add_fold(std::size_t index) {
-    if (index >= held().size()) return;
-    const Interval& elements = held()[index].elements;
-    const FoldBlockOf<Gradient> block{half_of(index), stride_, buffer_ + elements.begin, member_, members_};
-    // No group of the sum is open where a run begins (backend_of in segments.cpp).
-    const FoldSums sums{sums_[index],     nullptr, sums_[index], nullptr, pass_.number * size_ + group_ * members_,
-                        reduce_.sum_group};
-    operation_.add_kernel(
-        [block, sums, count = elements.size()](const ExecutionSpace& space) { start_fold(space, block, sums, count); });
+  void add_folds(std::size_t first) {
+    for (const Stretch& stretch : stretches_of(member_, first)) {
+      const Gradient* others = staging_ == nullptr ? nullptr : staging_ + stretch.slot;
+      const FoldBlockOf<Gradient> block{others, stride(), buffer_ + stretch.elements.begin, member_, members_};
+      // No group of the sum is open where a run begins (backend_of in segments.cpp).
+      float* sum = sums_[stretch.first];
+      const FoldSums sums{sum, nullptr, sum, nullptr, pass_.number * size_ + group_ * members_, reduce_.sum_group};
+      operation_.add_kernel([block, sums, count = stretch.elements.size()](const ExecutionSpace& space) {
+        start_fold(space, block, sums, count);
+      });
+    }
   }
 
   /// From the last group to the owners of all groups.
@@ -185,12 +201,11 @@ class Rounds {
   int most_operations_;
   int rank_;
   int size_;
-  int members_;              // of a shard group
-  int member_;               // this rank in its group
-  int group_;                // this rank's
-  int last_group_;           // replicas less one
-  std::int64_t half_ = 0;    // elements of a peer's staging before that of odd-numbered blocks
-  std::int64_t stride_ = 0;  // elements of a peer's staging
+  int members_;                     // of a shard group
+  int member_;                      // this rank in its group
+  int group_;                       // this rank's
+  int last_group_;                  // replicas less one
+  std::vector<ReduceSlots> slots_;  // of the staging of each member
   Gradient* staging_ = nullptr;
   std::vector<float*> sums_;  // of each block that this rank holds
 };

@@ -153,12 +153,17 @@ std::int64_t running_sum_elements(const Reduce& reduce, int rank) {
   return elements;
 }
 
-std::array<std::int64_t, 2> reduce_staging(const Reduce& reduce, int rank) {
-  std::array<std::int64_t, 2> halves{};
+ReduceSlots reduce_slots(const Reduce& reduce, int rank) {
+  std::array<std::int64_t, reduce_window> longest{};
   const std::vector<Piece>& blocks = reduce.held_by(rank);
   for (std::size_t i = 0; i < blocks.size(); ++i)
-    halves[i % 2] = std::max(halves[i % 2], blocks[i].elements.size());
-  return halves;
+    longest[i % longest.size()] = std::max(longest[i % longest.size()], blocks[i].elements.size());
+  ReduceSlots slots;
+  for (std::size_t slot = 0; slot < longest.size(); ++slot) {
+    slots.begin[slot] = slots.elements;
+    slots.elements += longest[slot];
+  }
+  return slots;
 }
 
 namespace {
@@ -178,7 +183,7 @@ ReduceStaging tree_staging(const Reduce& reduce, int rank) {
 
 ReduceStaging staging_of(const Reduce& reduce, int rank) {
   if (reduce.algorithm == CollectiveAlgorithm::tree) return tree_staging(reduce, rank);
-  const auto [even, odd] = reduce_staging(reduce, rank);
+  const std::int64_t slots = reduce_slots(reduce, rank).elements;
   const bool returns = reduce.returns_sums();
   const bool open = reduce.open_between_runs || reduce.open_between_passes;
   const bool open_is_kept = !returns && reduce.open_between_passes;
@@ -186,14 +191,21 @@ ReduceStaging staging_of(const Reduce& reduce, int rank) {
                        int{reduce.open_between_runs || (returns && reduce.open_between_passes)};
   const int passing = int{returns && reduce.wire == DType::bfloat16} + int{open && !open_is_kept};
   ReduceStaging staging;
-  staging.gradients = (reduce.runs[reduce.run_of(rank)].size - 1) * (even + odd);
-  staging.arriving = arriving * (even + odd);
+  staging.gradients = (reduce.runs[reduce.run_of(rank)].size - 1) * slots;
+  staging.arriving = arriving * slots;
   staging.passing = passing * elements_of(reduce.held_by(rank));
   return staging;
 }
 
 std::int64_t reduce_staging_bytes(const Reduce& reduce, int rank) {
   return staging_of(reduce, rank).bytes(reduce.wire);
+}
+
+bool same_messages(const Reduce& a, const Reduce& b) {
+  const auto by_tree = [](const Reduce& reduce) { return reduce.algorithm == CollectiveAlgorithm::tree; };
+  return a.returns_sums() == b.returns_sums() && by_tree(a) == by_tree(b) && a.wire == b.wire && a.passes == b.passes &&
+         a.sum_group == b.sum_group && a.replicas == b.replicas && a.runs == b.runs && a.blocks == b.blocks &&
+         a.list_of == b.list_of;
 }
 
 }  // namespace matrixfsdp

@@ -165,4 +165,9 @@ Unshard prepare_unshard(CollectiveAlgorithm algorithm, SegmentTable table, const
   return unshard;
 }
 
+bool same_messages(const Unshard& a, const Unshard& b) {
+  const auto is_ours = [](const Unshard& unshard) { return unshard.algorithm != CollectiveAlgorithm::allgatherv; };
+  return is_ours(a) && is_ours(b) && a.wire == b.wire && a.first_rank == b.first_rank && a.schedule == b.schedule;
+}
+
 }  // namespace matrixfsdp
