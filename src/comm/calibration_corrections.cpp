@@ -65,6 +65,11 @@ struct Contest {
       trial.runs = trial.runs && trial.*seconds <= factor * least;
   }
 
+  [[nodiscard]] const Trial& runner_of(const Trial& trial) const {
+    return *std::find_if(trials.begin(), trials.end(),
+                         [&trial](const Trial& other) { return other.correction.algorithm == trial.runner; });
+  }
+
   [[nodiscard]] std::ptrdiff_t running() const {
     return std::count_if(trials.begin(), trials.end(), [](const Trial& trial) { return trial.runs; });
   }
@@ -170,14 +175,16 @@ class Trials {
                                                                   : same_messages(a.reduce, b.reduce);
   }
 
-  /// What was not measured stays as predicted, whatever smaller tables took.
+  /// What was not measured, because another was predicted to be much faster, is as far from its prediction as that one:
+  /// it stays behind it, whatever smaller tables took.
   void keep() {
     for (Contest& contest : contests_) {
+      const auto first = std::min_element(contest.trials.begin(), contest.trials.end(),
+                                          [](const Trial& a, const Trial& b) { return a.predicted < b.predicted; });
+      const double instead = contest.runner_of(*first).measured / first->predicted;
       for (Trial& trial : contest.trials) {
-        const auto runner = std::find_if(contest.trials.begin(), contest.trials.end(), [&trial](const Trial& other) {
-          return other.correction.algorithm == trial.runner;
-        });
-        if (!runner->seconds.empty()) trial.correction.factor = runner->measured / trial.predicted;
+        const Trial& runner = contest.runner_of(trial);
+        trial.correction.factor = runner.seconds.empty() ? instead : runner.measured / trial.predicted;
         found_.push_back(trial.correction);
       }
     }
