@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <span>
 #include <thread>
 
@@ -28,7 +29,6 @@ constexpr double long_enough = 0.3;
 constexpr double measured_seconds = 0.75;
 constexpr int least_rounds = 4;
 constexpr int most_rounds = 16;
-constexpr std::size_t many_rounds = 8;
 /// Times the best, as predicted, after two rounds (one is often late) and after four: what is slower is not chosen, and
 /// not measured any more. What is left alone has won, and is not measured any more either.
 constexpr double hopeless = 2;
@@ -103,17 +103,11 @@ class Trials {
   }
 
  private:
-  /// Mean: where a link lets bursts pass, an algorithm may be the fastest in half of its rounds and take twice as long
-  /// in the others. What was late, or sent again, only adds: many rounds count it as twice the median at most, few
-  /// leave the slowest quarter out (of two, one).
+  /// Mean of all but the slowest quarter (of two, of the faster one): what was late, or sent again, only adds.
   static double typical(std::vector<double> values) {
     std::sort(values.begin(), values.end());
-    if (values.size() < many_rounds) values.resize(values.size() - (values.size() + 2) / 4);
-    const double most = 2 * values[values.size() / 2];
-    double sum = 0;
-    for (const double value : values)
-      sum += std::min(value, most);
-    return sum / static_cast<double>(values.size());
+    values.resize(values.size() - (values.size() + 2) / 4);
+    return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
   }
 
   /// As many elements as can be cut into equal parts.
