@@ -246,5 +246,27 @@ TEST_F(NcclFailures, groups_have_no_more_operations_than_asked_for) {
   }
 }
 
+// As many blocks as a holder has room for are one message where they lie behind one another.
+TEST_F(NcclFailures, neighbouring_blocks_of_a_reduce_are_one_message) {
+  const auto others = static_cast<std::size_t>(world().size() - 1);
+  const auto sends_of = [](const SegmentTable& table) {
+    Attached nccl;
+    const Reduce prepared = prepare_reduce(CollectiveAlgorithm::direct, table);
+    const Tensor<float> gradient = testing::gradient_of(table.size, world().rank());
+    const Tensor<float> sums = make_zeros<float>("sums", running_sum_elements(prepared, world().rank()));
+    const Tensor<float> shard = make_zeros<float>("shard", table.shard_size(world().rank()));
+    nccl_double::take_calls();
+    reduce(nccl.communicator, prepared, {}, gradient, sums, shard, label).wait();
+    for (std::size_t i = 0; i < shard.size(); ++i) {
+      const std::int64_t first = table.intervals[static_cast<std::size_t>(world().rank())][0].begin;
+      EXPECT_EQ(shard(i), testing::folded(first + static_cast<std::int64_t>(i), world().size())) << i;
+    }
+    return nccl_double::take_calls().sends;
+  };
+  const std::int64_t room = reduce_window * exchange_block;
+  EXPECT_EQ(sends_of(even_table(room * world().size(), world().size())), others);
+  EXPECT_EQ(sends_of(even_table((room + 1) * world().size(), world().size())), 2 * others);
+}
+
 }  // namespace
 }  // namespace matrixfsdp
