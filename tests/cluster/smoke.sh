@@ -77,11 +77,12 @@ for link in 'from node0' 'from node1' 'from node2' 'to node0' 'to node1' 'to nod
 done
 expect_nothing_left "success"
 # shellcheck disable=SC2016
-expect 0 --nodes 1 --rate 14mbit --statistics -- sh -c 'ip route
+expect 0 --nodes 1 --rate 60mbit --statistics -- sh -c 'ip route; ip -details link show eth0
   echo "slow start $(cat /proc/sys/net/ipv4/tcp_slow_start_after_idle)"'
 expect_output '^10\.0\.0\.0/24 .* initcwnd 100 initrwnd 100'
 expect_output '^slow start 0$'
-expect_output '^from node0: qdisc tbf .*rate 14Mbit burst 459[0-9]b'
+expect_output ' gso_max_size 8192 '
+expect_output '^from node0: qdisc tbf .*rate 60Mbit burst (599[0-9]|600[0-9])b'
 if bash "$run" --mpiexec "$mpiexec" --latency 3ms --check; then
   expect 0 --latency 3ms -- "$probe" 2 1 2e8 3000
 else
