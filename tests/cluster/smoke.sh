@@ -83,6 +83,8 @@ expect_output '^10\.0\.0\.0/24 .* initcwnd 100 initrwnd 100'
 expect_output '^slow start 0$'
 expect_output ' gso_max_size 8192 '
 expect_output '^from node0: qdisc tbf .*rate 60Mbit burst (599[0-9]|600[0-9])b'
+expect 0 --nodes 1 --rate 14mbit --statistics -- true
+expect_output '^from node0: qdisc tbf .*rate 14Mbit burst (3099|310[0-9])b'
 if bash "$run" --mpiexec "$mpiexec" --latency 3ms --check; then
   expect 0 --latency 3ms -- "$probe" 2 1 2e8 3000
 else
