@@ -164,7 +164,9 @@ struct Job {
   CollectiveProfile profile;
   Communicator* nccl = nullptr;  ///< over all ranks, whose segments NCCL carries; null: none
 
-  [[nodiscard]] std::int64_t block() const { return options.block_bytes / 4; }
+  [[nodiscard]] std::optional<std::int64_t> block() const {
+    return options.block_bytes ? std::optional(*options.block_bytes / 4) : std::nullopt;
+  }
 };
 
 Contender our_unshard(const Job& job, Communicator& world, CollectiveAlgorithm algorithm, const SegmentTable& table) {
@@ -379,10 +381,10 @@ Command add_collectives(CLI::App& app) {
   command->add_option("--algorithm", options->algorithms)->capture_default_str();
   command->add_option("--collective-profile", options->profile,
                       "File of the calibration: read if it exists, else written");
-  command->add_option("--block", options->block_bytes, "Bytes of a message of unshard")
+  command
+      ->add_option("--block", options->block_bytes, "Bytes of a message of unshard, by default as the library has them")
       ->transform(CLI::AsSizeValue(false))
-      ->check(CLI::Range(std::int64_t{4}, 4 * exchange_block))
-      ->capture_default_str();
+      ->check(CLI::Range(std::int64_t{4}, 4 * exchange_block));
   command->add_option("--rounds", options->rounds)->check(CLI::PositiveNumber)->capture_default_str();
   command->add_flag("--json", options->json);
   add_backend(*command, options->backend, options->gpu_aware);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,7 @@ struct CollectivesOptions {
   std::string profile;  ///< file of the calibration; empty: calibrate, and keep it nowhere
   train::Backend backend = train::Backend::automatic;  ///< nccl: rows by it too
   mpi::GpuAware gpu_aware = mpi::GpuAware::automatic;
-  std::int64_t block_bytes = 4 * exchange_block;  ///< of a message of unshard, at most so many
+  std::optional<std::int64_t> block_bytes;  ///< of a message of unshard, at most so many; none: as the library has them
   std::int64_t rounds = 5;
   bool json = false;
 };

@@ -66,9 +66,7 @@ CollectiveProfile collective_profile(Communicator& communicator, const Topology&
   const auto bytes = communicator.broadcast(Purpose::other, std::as_bytes(std::span(text)), 0, label);
   if (!bytes.empty()) {
     const std::string_view known(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    const CollectiveProfile profile = io::parse_collective_profile(std::string(known), path);
-    mpi::set_pace(communicator, topology, profile);
-    return profile;
+    return io::parse_collective_profile(std::string(known), path);
   }
   const CollectiveProfile profile = calibrate(communicator, topology);
   require_equal(communicator, hash_of(profile), "collective profile (hash)");

@@ -8,11 +8,10 @@
 
 namespace matrixfsdp::train {
 
-/// Figures of the job's links, the same on all ranks, for which the communicator is then paced (mpi::set_pace): those
-/// of `path` where that is a file, else of a calibration now, which rank 0 then writes to `path` (nowhere, if it is
-/// empty). A file that was measured with another number of ranks or nodes is refused, because its figures are of ranks
-/// that share nodes and links in another way. Collective. Throws InputError on all ranks where the file cannot be read
-/// or written, or does not fit.
+/// Figures of the job's links, the same on all ranks: those of `path` where that is a file, else of a calibration now,
+/// which rank 0 then writes to `path` (nowhere, if it is empty). A file that was measured with another number of ranks
+/// or nodes is refused, because its figures are of ranks that share nodes and links in another way. Collective. Throws
+/// InputError on all ranks where the file cannot be read or written, or does not fit.
 CollectiveProfile collective_profile(Communicator& communicator, const Topology& topology, const std::string& path);
 
 /// "between nodes 120 us a hop, ..." of each class of links, for the log.

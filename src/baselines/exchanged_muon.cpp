@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include <matrixfsdp/comm/mpi.hpp>
 #include <matrixfsdp/comm/redistribute.hpp>
 #include <matrixfsdp/linalg/blas.hpp>
 #include <matrixfsdp/plan/strategy.hpp>
@@ -40,7 +41,8 @@ class ExchangedMuon final : public RowMuon {
   ExchangedMuon(ShardedModel& model, std::vector<ParameterView> views, const MuonOptions& options, int workers)
       : RowMuon(model, std::move(views), options, workers),
         rank_(communicator().rank()),
-        ranks_(communicator().size()) {
+        ranks_(communicator().size()),
+        message_(message_elements(mpi::topology_of(communicator()))) {
     const OptimizerCost cost{options.newton_schulz.algorithm, options.newton_schulz.steps,
                              MatrixOptimizer::muon,           {},
                              options.newton_schulz.dtype,     1,
@@ -138,7 +140,7 @@ class ExchangedMuon final : public RowMuon {
     for (const PeerElements<float>& one : from)
       sends.push_back({one.peer, one.values});
     return redistribute(communicator(), Purpose::optimizer, sends, to_owners ? mine : theirs,
-                        {to_owners ? "rows to their rank" : "rows back", "", "step"});
+                        {to_owners ? "rows to their rank" : "rows back", "", "step"}, message_);
   }
 
   /// This rank's rows of other ranks' matrices, block by block.
@@ -204,6 +206,7 @@ class ExchangedMuon final : public RowMuon {
 
   int rank_;
   int ranks_;
+  std::int64_t message_;  ///< elements of a message among them
   std::vector<Round> rounds_;
   std::array<RoundBuffers, rounds_in_flight> buffers_;
 };

@@ -19,6 +19,8 @@ class RowTables {
   const Unshard& rows(std::int64_t rows, std::int64_t cols);
   /// Of the even cut of `size` elements.
   const Unshard& chunks(std::int64_t size);
+  /// Elements of a message among these ranks.
+  [[nodiscard]] std::int64_t message() const { return message_elements(topology_); }
 
  private:
   Topology topology_;

@@ -201,7 +201,9 @@ void ShardedIteration::sum_gram(std::int64_t cols) {
     sends.push_back({peer, slice(gram_, theirs.begin, theirs.size())});
     receives.push_back({peer, slice(arriving_, (peer < rank ? peer : peer - 1) * own.size(), own.size())});
   }
-  redistribute(communicator_, Purpose::optimizer, sends, receives, {"sum of X^T X", name_, "step"}).wait();
+  redistribute(communicator_, Purpose::optimizer, sends, receives, {"sum of X^T X", name_, "step"},
+               tables_.message())
+      .wait();
   sum_by_rank(slice(gram_, own.begin, own.size()), slice(arriving_, 0, (ranks - 1) * own.size()), rank, ranks);
   gather_in_place(communicator_, Purpose::optimizer, tables_.chunks(size), slice(gram_, 0, size),
                   {"gather of X^T X", name_, "step"})

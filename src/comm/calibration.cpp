@@ -82,13 +82,12 @@ std::size_t largest(const std::vector<Group>& groups) {
 
 /// What is gathered: as much from every rank, or all from the first one of the group.
 struct Load {
+  std::int64_t message = 0;  ///< elements of a message, at most
   std::int64_t elements = 0;
   bool one_way = false;
 
   /// So small that blocks follow each other: what is on its way while a link has nothing to carry is latency.
-  [[nodiscard]] std::int64_t block() const {
-    return std::min(exchange_block, (elements + least_blocks - 1) / least_blocks);
-  }
+  [[nodiscard]] std::int64_t block() const { return std::min(message, (elements + least_blocks - 1) / least_blocks); }
   [[nodiscard]] std::int64_t blocks() const { return (elements + block() - 1) / block(); }
   [[nodiscard]] SegmentTable table(int ranks) const {
     SegmentTable result = even_table(elements * ranks, ranks);
@@ -133,13 +132,10 @@ struct Times {
 /// and touches pages.
 class Stopwatch {
  public:
-  Stopwatch(Communicator& world, const Topology& topology) : world_(world), topology_(topology) { pace({}); }
+  Stopwatch(Communicator& world, const Topology& topology) : world_(world), topology_(topology) {}
 
-  void pace(const std::optional<LinkModel>& between) {
-    CollectiveProfile profile;
-    profile.between = between;
-    mpi::set_pace(world_, topology_, profile);
-  }
+  /// Elements of a message in this job.
+  [[nodiscard]] std::int64_t message() const { return message_elements(topology_); }
 
   Times measure(const std::vector<Group>& groups, const Load& load, int rounds) {
     const Unshard chain = gather_in_group(CollectiveAlgorithm::chain, groups, load, world_);
@@ -184,7 +180,7 @@ struct Large {
 
 Large measure_large(Stopwatch& stopwatch, const std::vector<Group>& groups, const LinkModel& link, bool one_way) {
   const auto ranks = static_cast<std::int64_t>(largest(groups));
-  Load load{exchange_block, one_way};
+  Load load{stopwatch.message(), exchange_block, one_way};
   while (stopwatch.measure(groups, load, 1).chain < long_enough && 2 * ranks * load.elements <= most_elements)
     load.elements *= 2;
   const Times times = stopwatch.measure(groups, load, large_rounds);
@@ -200,7 +196,7 @@ Large measure_large(Stopwatch& stopwatch, const std::vector<Group>& groups, cons
 }
 
 /// One rank sends to its neighbour; then the ranks of a node do, to those of another or among themselves; then all
-/// nodes at once, paced for what the first found.
+/// nodes at once.
 std::optional<LinkModel> measure_link(Stopwatch& stopwatch, const std::vector<Group>& nodes, bool inside) {
   const std::size_t places = nodes.front().size();
   const std::vector<Group> all = groups_of(nodes, inside, nodes.size(), places);
@@ -210,12 +206,11 @@ std::optional<LinkModel> measure_link(Stopwatch& stopwatch, const std::vector<Gr
 
   LinkModel link;
   const auto hops = static_cast<double>(largest(all) - 1);
-  const Times small = stopwatch.measure(all, {small_elements, false}, small_rounds);
+  const Times small = stopwatch.measure(all, {stopwatch.message(), small_elements, false}, small_rounds);
   link.alpha_seconds = small.chain / hops;
   link.message_seconds = std::max(0.0, (small.direct - link.alpha_seconds) / hops);
   const Large of_pair = measure_large(stopwatch, pair, link, true);
   link.beta_seconds_per_byte = of_pair.beta;
-  if (!inside) stopwatch.pace(link);
   const Large of_all = measure_large(stopwatch, all, link, false);
   const Large of_node = inside && node == all     ? of_all
                         : !inside && pair == node ? of_pair

@@ -31,7 +31,7 @@ constexpr int least_rounds = 4;
 constexpr int most_rounds = 16;
 /// Times the best, as predicted, after two rounds (one is often late) and after four: what is slower is not chosen, and
 /// not measured any more. What is left alone has won, and is not measured any more either.
-constexpr double hopeless = 2;
+constexpr double hopeless = 3;
 constexpr double beaten = 1.5;
 constexpr double beaten_again = 1.2;
 

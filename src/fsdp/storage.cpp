@@ -69,8 +69,8 @@ void ShardedModel::Implementation::allocate_unit(std::size_t index, const UnitPo
   unit.name = model.units[index].name;
   unit.policy = policy;
   if (!whole_here()) {
-    unit.unshard = prepare_unshard(ways.unshard, segment_table(layout.weights), topology, rank, exchange_block,
-                                   unit.policy.param_dtype);
+    unit.unshard =
+        prepare_unshard(ways.unshard, segment_table(layout.weights), topology, rank, {}, unit.policy.param_dtype);
     unit.unshard.first_rank = group.first;
   }
   unit.reduce =
@@ -159,7 +159,7 @@ void ShardedModel::Implementation::allocate_held() {
     const SegmentTable table = even_table(plan.units[u].weights.size, holders);
     const int first = member() / holders * holders;
     unit.unshard_held = prepare_unshard(options.collective, table, topology_of(topology, {first, holders}),
-                                        member() - first, exchange_block, unit.policy.param_dtype);
+                                        member() - first, {}, unit.policy.param_dtype);
     unit.unshard_held.first_rank = group.first + first;
     unit.held = make_tensor<float>(unit.name + " held", table.shard_size(member() - first));
   }

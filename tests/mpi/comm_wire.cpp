@@ -175,8 +175,8 @@ TEST(CommWire, staging_is_halved) {
     request.wait();
     const std::int64_t expected = reduce_staging_bytes(prepared, world().rank());
     EXPECT_EQ(allocated, (expected + 7) / 8 * 8) << "size " << size;  // Kokkos rounds up to 8
-    EXPECT_EQ(expected, 2 * (world().size() - 1) *
-                            std::min<std::int64_t>(reduce_window * exchange_block, table.shard_size(world().rank())));
+    EXPECT_EQ(expected,
+              2 * (world().size() - 1) * std::min<std::int64_t>(reduce_room, table.shard_size(world().rank())));
   }
 }
 

@@ -263,9 +263,8 @@ TEST_F(NcclFailures, neighbouring_blocks_of_a_reduce_are_one_message) {
     }
     return nccl_double::take_calls().sends;
   };
-  const std::int64_t room = reduce_window * exchange_block;
-  EXPECT_EQ(sends_of(even_table(room * world().size(), world().size())), others);
-  EXPECT_EQ(sends_of(even_table((room + 1) * world().size(), world().size())), 2 * others);
+  EXPECT_EQ(sends_of(even_table(reduce_room * world().size(), world().size())), others);
+  EXPECT_EQ(sends_of(even_table((reduce_room + 1) * world().size(), world().size())), 2 * others);
 }
 
 }  // namespace

@@ -81,7 +81,7 @@ inline std::vector<NamedTable> all_tables(int world_size) {
 /// This rank's unshard of `table`, where `ranks_per_node` ranks share a node (all, unless said otherwise).
 inline Unshard unshard_of(Communicator& communicator, const SegmentTable& table,
                           CollectiveAlgorithm algorithm = CollectiveAlgorithm::direct, int ranks_per_node = 1 << 20,
-                          std::int64_t block_elements = exchange_block) {
+                          std::optional<std::int64_t> block_elements = {}) {
   return prepare_unshard(algorithm, table, make_topology(communicator.size(), ranks_per_node), communicator.rank(),
                          block_elements);
 }

@@ -163,7 +163,7 @@ void count_tree(const Reduce& reduce, bool last, Tally& tally) {
       ++below;
       owned += reduce.table.shard_size((reduce.root + other) % ranks);
     }
-    const auto messages = [](std::int64_t elements) { return (elements + exchange_block - 1) / exchange_block; };
+    const auto messages = [&](std::int64_t elements) { return (elements + reduce.message - 1) / reduce.message; };
     const int rank = (reduce.root + position) % ranks;
     const int above = (reduce.root + parent) % ranks;
     tally.pass(rank, above, below * reduce.table.size, messages(below * reduce.table.size));

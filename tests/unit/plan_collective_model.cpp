@@ -49,7 +49,7 @@ SegmentTable one_owner(std::int64_t size, int ranks) {
 constexpr double alpha = 3e-4;
 constexpr double beta = 4e-8;
 constexpr std::int64_t mebi = 1 << 20;
-constexpr double under_way = 2 * 4.0 * exchange_block;  // bytes: two messages, because alpha is a ninth of one's time
+constexpr double message = 4.0 * link_block;  // bytes
 
 TEST(PlanCollectiveModel, two_ranks_take_alpha_and_beta_of_each_byte) {
   for (const std::int64_t size : {std::int64_t{1000}, mebi}) {
@@ -66,8 +66,8 @@ TEST(PlanCollectiveModel, two_ranks_take_alpha_and_beta_of_each_byte) {
   }
   LinkModel busy = plain(alpha, beta);
   busy.message_seconds = 1e-5;
-  EXPECT_NEAR(seconds(CollectiveAlgorithm::chain, one_owner(mebi, 2), busy), alpha + 4 * mebi * beta + 64e-5, 1e-12)
-      << "4 MiB are 64 messages";
+  EXPECT_NEAR(seconds(CollectiveAlgorithm::chain, one_owner(mebi, 2), busy), alpha + 4 * mebi * beta + 256e-5, 1e-12)
+      << "4 MiB are 256 messages";
 }
 
 // The owner sends everything to all, or to its neighbour, or to log2 W children; the last messages go on from there.
@@ -76,36 +76,26 @@ TEST(PlanCollectiveModel, one_owner_by_hand) {
   const double bytes = 4 * 4 * mebi;
   const SegmentTable table = one_owner(4 * mebi, 8);
   EXPECT_NEAR(seconds(CollectiveAlgorithm::direct, table, link), alpha + 7 * bytes * beta, 1e-12);
-  EXPECT_NEAR(seconds(CollectiveAlgorithm::chain, table, link), 7 * alpha + (bytes + 6 * under_way) * beta, 1e-12);
+  EXPECT_NEAR(seconds(CollectiveAlgorithm::chain, table, link), 7 * alpha + (bytes + 6 * message) * beta, 1e-12);
   EXPECT_NEAR(seconds(CollectiveAlgorithm::hierarchical, table, link), seconds(CollectiveAlgorithm::chain, table, link),
               1e-12)
       << "nodes of one rank";
-  EXPECT_NEAR(seconds(CollectiveAlgorithm::tree, table, link), 3 * alpha + (3 * bytes + 3 * under_way) * beta, 1e-12);
+  EXPECT_NEAR(seconds(CollectiveAlgorithm::tree, table, link), 3 * alpha + (3 * bytes + 3 * message) * beta, 1e-12);
   EXPECT_NEAR(seconds(CollectiveAlgorithm::padded, table, link), 7 * alpha + 7 * bytes * beta, 1e-12)
       << "everybody's is as long as the longest";
   // To helpers, 1/7 each; the last messages of each of them to 6 others.
-  EXPECT_NEAR(seconds(CollectiveAlgorithm::scatter, table, link), 2 * alpha + (bytes + 6 * under_way) * beta, 1e-6);
-  const SegmentTable small = one_owner(7000, 8);
-  EXPECT_NEAR(seconds(CollectiveAlgorithm::scatter, small, link), 2 * alpha + (28000 + 6 * 4000) * beta, 1e-9);
-  EXPECT_NEAR(seconds(CollectiveAlgorithm::chain, small, link), 7 * (alpha + 28000 * beta), 1e-12) << "one message";
+  EXPECT_NEAR(seconds(CollectiveAlgorithm::scatter, table, link), 2 * alpha + (bytes + 6 * message) * beta, 1e-6);
+  const SegmentTable small = one_owner(700, 8);
+  EXPECT_NEAR(seconds(CollectiveAlgorithm::scatter, small, link), 2 * alpha + (2800 + 6 * 400) * beta, 1e-9);
+  EXPECT_NEAR(seconds(CollectiveAlgorithm::chain, small, link), 7 * (alpha + 2800 * beta), 1e-12) << "one message";
 }
 
-TEST(PlanCollectiveModel, as_many_messages_are_under_way_as_the_link_carries_while_one_is_announced) {
-  constexpr double carried = 4.0 * exchange_block * beta;
-  EXPECT_EQ(messages_under_way(plain(alpha, beta)), 2);
-  EXPECT_EQ(messages_under_way(plain(carried / 60, beta)), 1) << "the link idles a twentieth of the time";
-  EXPECT_EQ(messages_under_way(plain(carried / 50, beta)), 2);
-  EXPECT_EQ(messages_under_way(plain(carried / 3, beta)), 2);
-  EXPECT_EQ(messages_under_way(plain(2e-6, 4e-11)), 4) << "25 GB/s";
-  EXPECT_EQ(messages_under_way(plain(carried, beta)), 4);
-  EXPECT_EQ(messages_under_way(plain(2.4 * carried, beta)), exchange_window);
-  EXPECT_EQ(messages_under_way(plain(1, beta)), exchange_window);
-  EXPECT_EQ(messages_under_way(plain(0, 0)), exchange_window);
-  EXPECT_EQ(messages_under_way(plain(0, beta)), 1);
-  const CollectiveProfile profile = between_nodes(plain(alpha, beta));
-  EXPECT_EQ(messages_under_way(profile, false), 2);
-  EXPECT_EQ(messages_under_way(profile, true), exchange_window);
-  EXPECT_EQ(messages_under_way(CollectiveProfile{}, false), exchange_window);
+TEST(PlanCollectiveModel, messages_are_shorter_where_there_are_links_between_ranks) {
+  EXPECT_EQ(message_elements(make_topology(1, 1)), exchange_block);
+  EXPECT_EQ(message_elements(make_topology(8, 8)), exchange_block);
+  EXPECT_EQ(message_elements(make_topology(8, 1)), link_block);
+  EXPECT_EQ(message_elements(make_topology(9, 8)), link_block) << "one rank alone on its node";
+  EXPECT_EQ(message_elements({{3, 3, 3, 1}}), link_block) << "nodes have any numbers";
 }
 
 TEST(PlanCollectiveModel, even_tables_by_hand) {
@@ -171,10 +161,10 @@ TEST(PlanCollectiveModel, reduce_through_all_ranks_by_hand) {
   // 7 hops and one to the owner; one block is on the way over each of the 7, and at last to the owner.
   const SegmentTable one = one_owner(mebi, 8);
   const double bytes = 4 * mebi;
-  const double expected = 8 * alpha + (bytes + 6 * under_way + under_way) * beta;
+  const double expected = 8 * alpha + (bytes + 6 * message + message) * beta;
   EXPECT_NEAR(seconds_of(CollectiveAlgorithm::chain, one, 1), expected, 1e-9);
   EXPECT_NEAR(seconds_of(CollectiveAlgorithm::chain, one, 8), expected, 1e-9) << "one group, which is open on the way";
-  EXPECT_NEAR(seconds_of(CollectiveAlgorithm::chain, one, 4), 5 * alpha + (2 * bytes + under_way) * beta, 1e-9)
+  EXPECT_NEAR(seconds_of(CollectiveAlgorithm::chain, one, 4), 5 * alpha + (2 * bytes + message) * beta, 1e-9)
       << "three hops in both groups at once, one from the first to rank 7, which receives both sums, one to the owner";
   // 4, 2 and 1 gradients up, and none down to the owner, who is the root.
   EXPECT_NEAR(seconds_of(CollectiveAlgorithm::tree, one_owner(10, 8), 1), 3 * alpha + 7 * 40 * beta, 1e-12);

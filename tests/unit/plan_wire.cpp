@@ -43,7 +43,7 @@ TEST(PlanWire, staging_has_the_size_of_what_travels) {
       const Reduce whole = prepare_reduce(CollectiveAlgorithm::direct, table);
       const Reduce half = prepare_reduce(CollectiveAlgorithm::direct, table, 1, DType::bfloat16);
       const std::int64_t row = reduce_slots(whole, rank).elements;
-      EXPECT_EQ(row, std::min<std::int64_t>(table.shard_size(rank), reduce_window * exchange_block));
+      EXPECT_EQ(row, std::min<std::int64_t>(table.shard_size(rank), reduce_room));
       EXPECT_EQ(reduce_staging_bytes(whole, rank), 4 * 3 * row);
       EXPECT_EQ(reduce_staging_bytes(half, rank), 2 * 3 * row);
     }

@@ -57,14 +57,6 @@ void set_gpu_aware(Communicator& communicator, GpuAware gpu_aware);
 /// Whether copies are made.
 bool stages_messages(const Communicator& communicator);
 
-/// Lets as many messages be under way to and from each rank as its link needs (messages_under_way), for what is issued
-/// from now on, on this rank alone; exchange_window before, to every rank. What duplicate makes of a Communicator
-/// starts like it. Bits and byte counts are the same. Throws ContractError for a topology of another size.
-void set_pace(Communicator& communicator, const Topology& topology, const CollectiveProfile& profile);
-
-/// The most messages that may be under way to, and from, each rank.
-std::vector<int> pace_of(const Communicator& communicator);
-
 /// Which ranks of `communicator` share a node's memory (MPI_COMM_TYPE_SHARED). Collective; all ranks meet within the
 /// communicator's deadline first, then MPI_Comm_split_type blocks for as long as it takes.
 Topology topology_of(Communicator& communicator);

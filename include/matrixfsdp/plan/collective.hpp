@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -32,15 +33,23 @@ CollectiveAlgorithm parse_collective(std::string_view name);
 /// Inverse. Throws ContractError for a value outside of the enumeration.
 std::string_view name_of(CollectiveAlgorithm algorithm);
 
-/// Elements of a message, unless asked otherwise: 64 KiB of float32.
+/// Elements of a message among ranks that share memory, and the most of any: 64 KiB of float32.
 inline constexpr std::int64_t exchange_block = 16 * 1024;
+/// Elements of a message where there are links between ranks: 16 KiB of float32. MPI sends these at once (eager), where
+/// it announces larger ones first and waits for an answer (rendezvous), behind whatever stands in the queues of both
+/// ends; and what is relayed goes on sooner. Measured over TCP (apps/bench/MEASURED.md).
+inline constexpr std::int64_t link_block = 4 * 1024;
+/// The one of these two for the ranks of `topology`.
+std::int64_t message_elements(const Topology& topology);
 
-/// The most messages that are under way from one rank to another at the same time. Between nodes often fewer
-/// (messages_under_way in collective_model.hpp).
+/// The most messages that are under way from one rank to another at the same time: sent, and not taken yet by a receive
+/// there. So many keep a link busy while the first of them is acknowledged, and leave work for a rank that gets a core
+/// only now and then.
 inline constexpr int exchange_window = 8;
 
-/// The most blocks of one peer that a rank has room for while it reduces.
-inline constexpr int reduce_window = 4;
+/// Elements of one peer that a rank has room for while it reduces: those of four messages in one node, of 16 between
+/// nodes.
+inline constexpr std::int64_t reduce_room = 4 * exchange_block;
 
 /// A message between two ranks.
 struct BlockTransfer {
@@ -82,11 +91,11 @@ struct TransferCounts {
 /// Counts of one rank's schedule; `rank` and the peers are ranks of the topology.
 TransferCounts counts_of(const TransferSchedule& schedule, const Topology& topology, int rank);
 
-/// Rank `rank`'s part of the unshard of `table`. Blocks have at most `block_elements` elements and do not cross
-/// segments. Throws ContractError for an invalid table, a topology of another size, block_elements < 1, and for
-/// allgatherv, which has no schedule of ours.
+/// Rank `rank`'s part of the unshard of `table`. Blocks have at most `block_elements` elements (none:
+/// message_elements) and do not cross segments. Throws ContractError for an invalid table, a topology of another size,
+/// block_elements < 1, and for allgatherv, which has no schedule of ours.
 TransferSchedule unshard_schedule(CollectiveAlgorithm algorithm, const SegmentTable& table, const Topology& topology,
-                                  int rank, std::int64_t block_elements = exchange_block);
+                                  int rank, std::optional<std::int64_t> block_elements = {});
 
 /// An unshard made ready, once for each unit.
 struct Unshard {
@@ -98,7 +107,7 @@ struct Unshard {
 };
 /// Throws as unshard_schedule, and ContractError for another `wire` than float32 and bfloat16.
 Unshard prepare_unshard(CollectiveAlgorithm algorithm, SegmentTable table, const Topology& topology, int rank,
-                        std::int64_t block_elements = exchange_block, DType wire = DType::float32);
+                        std::optional<std::int64_t> block_elements = {}, DType wire = DType::float32);
 
 /// Whether both send the same messages in the same order, of the rank that they are made for; not asked of the
 /// library's allgatherv. direct and scatter do for an even table.
@@ -157,15 +166,18 @@ struct Reduce {
   /// Shard groups of as many ranks as the table has, one after the other: each sums its gradients onto the sums of the
   /// group before it, and all get the result.
   int replicas = 1;
-  std::int64_t passes = 1;           ///< of a step, at least 1
-  DType wire = DType::float32;       ///< what gradients travel as: ReduceSettings
-  std::int64_t sum_group = 1;        ///< micro-batches of a group: ReduceSettings
-  int root = 0;                      ///< of tree: the holder
-  bool open_between_runs = false;    ///< in some pass a group of the sum is not complete where a run ends
-  bool open_between_passes = false;  ///< or where a pass ends
+  std::int64_t passes = 1;                ///< of a step, at least 1
+  DType wire = DType::float32;            ///< what gradients travel as: ReduceSettings
+  std::int64_t sum_group = 1;             ///< micro-batches of a group: ReduceSettings
+  std::int64_t message = exchange_block;  ///< elements of a message, at most: message_elements
+  int root = 0;                           ///< of tree: the holder
+  bool open_between_runs = false;         ///< in some pass a group of the sum is not complete where a run ends
+  bool open_between_passes = false;       ///< or where a pass ends
 
   /// Ranks of a shard group.
   [[nodiscard]] int members() const { return static_cast<int>(table.intervals.size()); }
+  /// Blocks of one peer that a rank has room for.
+  [[nodiscard]] std::size_t window() const { return static_cast<std::size_t>(reduce_room / message); }
   /// Ranks of all shard groups.
   [[nodiscard]] int world_size() const { return members() * replicas; }
   /// Pieces that `rank`, of all ranks, sums in its run, message by message.
@@ -226,10 +238,10 @@ struct UnitAlgorithms {
 /// not complete.
 std::int64_t running_sum_elements(const Reduce& reduce, int rank);
 
-/// Where one peer's gradients arrive: block i in slot i mod reduce_window, which has room for the longest of them.
+/// Where one peer's gradients arrive: block i in slot i mod Reduce::window, which has room for the longest of them.
 struct ReduceSlots {
-  std::array<std::int64_t, reduce_window> begin{};  ///< element at which each slot begins
-  std::int64_t elements = 0;                        ///< of all slots
+  std::vector<std::int64_t> begin;  ///< element at which each slot begins
+  std::int64_t elements = 0;        ///< of all slots
 
   /// Where block number `block` begins.
   [[nodiscard]] std::int64_t of(std::size_t block) const { return begin[block % begin.size()]; }

@@ -19,9 +19,8 @@
 ///   seconds = sum of alpha over the hops of the longest way + max(drain, way)
 ///   drain   = the most of: a rank's messages and bytes; a node's bytes; the mean node's bytes at the speed that all
 ///             nodes reach at once
-///   way     = the longest one of an owner's segments, or of the sums that pass from run to run: what is under way
-///   together (messages_under_way, which share the link and so arrive at the same time) over every hop, to all
-///             children there, and the rest over the slowest
+///   way     = the longest one of an owner's segments, or of the sums that pass from run to run: a message over every
+///             hop, to all children there, and the rest over the slowest
 ///
 /// times the factor by which a calibration found the algorithm to differ from that, for tables of such a size and
 /// balance (correction_of): bursts that a link lets pass, sums, and whatever else counts and links do not show.
@@ -38,12 +37,6 @@ struct LinkModel {
   double all_beta_seconds_per_byte = 0;   ///< of the mean node, where all send and receive at once
   double contention = 1;                  ///< factor on all three betas where all send to many
 };
-
-/// Messages of exchange_block that one rank has under way to another over `link`: the fewest that keep it busy for 95 %
-/// of the time, while one is announced and answered before it leaves (rendezvous, three latencies):
-/// 0.95 (1 + 3 alpha / (beta block)), rounded up, 1 to exchange_window. More would only share the link: all would arrive
-/// late, and nobody could pass the first one on.
-int messages_under_way(const LinkModel& link);
 
 /// What a unit's collective is for.
 enum class CollectiveOperation {
@@ -85,10 +78,6 @@ void validate(const CollectiveProfile& profile);
 double correction_of(const CollectiveProfile& profile, CollectiveOperation operation, CollectiveAlgorithm algorithm,
                      const SegmentTable& table);
 
-/// Between two ranks: exchange_window inside a node, where a rank that has no core at the moment finds more to do when
-/// it gets one; between nodes messages_under_way of that link, exchange_window where it was not measured.
-int messages_under_way(const CollectiveProfile& profile, bool same_node);
-
 /// Throws InputError unless `profile` has figures for every class of links that `topology` has.
 void require_links(const CollectiveProfile& profile, const Topology& topology);
 
@@ -97,7 +86,7 @@ std::uint64_t hash_of(const CollectiveProfile& profile);
 
 /// counts_of of every rank's schedule, without making schedules. Throws as unshard_schedule does.
 std::vector<TransferCounts> unshard_counts(CollectiveAlgorithm algorithm, const SegmentTable& table,
-                                           const Topology& topology, std::int64_t block_elements = exchange_block);
+                                           const Topology& topology, std::optional<std::int64_t> block_elements = {});
 
 /// What each rank sends and receives in pass number `pass` of a step. Throws ContractError for a topology of another
 /// number of ranks, and a pass that the step does not have.
@@ -105,7 +94,7 @@ std::vector<TransferCounts> reduce_counts(const Reduce& reduce, const Topology& 
 
 /// Of float32. 0 for one rank. Throws as unshard_counts, and as require_links.
 double predicted_unshard_seconds(CollectiveAlgorithm algorithm, const SegmentTable& table, const Topology& topology,
-                                 const CollectiveProfile& profile, std::int64_t block_elements = exchange_block);
+                                 const CollectiveProfile& profile, std::optional<std::int64_t> block_elements = {});
 
 /// Of pass number `pass`; gradients that travel as bfloat16 are counted as float32. 0 for one rank. Throws as
 /// reduce_counts, and as require_links.
@@ -135,7 +124,7 @@ std::vector<CollectiveAlgorithm> collective_candidates(CollectiveOperation opera
 
 /// The fastest candidate. Throws as predicted_unshard_seconds.
 CollectiveChoice choose_unshard(const SegmentTable& table, const Topology& topology, const CollectiveProfile& profile,
-                                std::int64_t block_elements = exchange_block);
+                                std::optional<std::int64_t> block_elements = {});
 
 /// The fastest candidate over all passes of a step. Its seconds are those of the whole step. Throws as
 /// predicted_reduce_step_seconds.

@@ -30,7 +30,6 @@ Channel::Channel(MPI_Comm communicator) : comm(communicator) {
   void* value = nullptr;
   int found = 0;
   check(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &value, &found), "MPI_Comm_get_attr(MPI_TAG_UB)");
-  windows.assign(static_cast<std::size_t>(size), exchange_window);
   largest_tag = found != 0 ? *static_cast<int*>(value) : 32767;  // the least that the standard allows
 }
 

@@ -44,7 +44,6 @@ struct Channel {
   int largest_tag = 0;
   std::int64_t piece_bytes = std::int64_t{1} << 30;  ///< longest message: MPI counts are int (CASES 43)
   bool stages = stages_by_default();                 ///< messages leave and reach tensors by way of copies
-  std::vector<int> windows;                          ///< of each rank: most messages under way to it, and from it
   std::uint64_t next_sequence = 0;                   ///< the same on all ranks, because all issue in one order
   std::chrono::milliseconds deadline = std::chrono::seconds(300);
   ByteCounts bytes;

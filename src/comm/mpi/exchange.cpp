@@ -28,7 +28,6 @@ Exchange::Queue& Exchange::queue_of(int peer, bool sends, int lane) {
     queue.peer = peer;
     queue.sends = sends;
     queue.lane = lane;
-    queue.window = std::min(pace_.window, channel()->windows[static_cast<std::size_t>(peer)]);
     queues_.push_back(std::move(queue));
     const std::size_t slots = queues_.size() * static_cast<std::size_t>(pace_.window);
     Slot slot;
@@ -69,7 +68,7 @@ void Exchange::receive_message(int peer, void* data, std::int64_t capacity) {
 void Exchange::fill(Queue& queue, std::size_t index) {
   const auto window = static_cast<std::size_t>(pace_.window);
   for (std::size_t slot = index * window; slot < (index + 1) * window; ++slot) {
-    if (queue.first_span == queue.spans.size() || queue.under_way == queue.window) return;
+    if (queue.first_span == queue.spans.size() || queue.under_way == pace_.window) return;
     if (requests_[slot] != MPI_REQUEST_NULL) continue;
     const Span& span = queue.spans[queue.first_span];
     if (span.after >= 0 && !is_complete(span.after)) return;
@@ -103,7 +102,10 @@ void Exchange::start(Queue& queue, const Span& block, std::size_t slot) {
   const int count = static_cast<int>(block.bytes);
   const int tag = channel()->tag_of(lanes * sequence() + static_cast<std::uint64_t>(queue.lane));
   if (queue.sends) {
-    check(MPI_Isend(data, count, MPI_BYTE, queue.peer, tag, channel()->comm, &requests_[slot]), "MPI_Isend");
+    // What has not been received yet fills the other rank's memory: a block is complete only when it has been.
+    const auto send = block.exact ? MPI_Issend : MPI_Isend;
+    check(send(data, count, MPI_BYTE, queue.peer, tag, channel()->comm, &requests_[slot]),
+          block.exact ? "MPI_Issend" : "MPI_Isend");
     channel()->bytes[purpose_] += block.bytes;
   } else {
     check(MPI_Irecv(data, count, MPI_BYTE, queue.peer, tag, channel()->comm, &requests_[slot]), "MPI_Irecv");

@@ -15,7 +15,7 @@ namespace matrixfsdp::mpi {
 /// How an exchange cuts and paces its messages.
 struct Pace {
   std::int64_t block_bytes;  ///< longest message
-  int window;                ///< most messages under way to, and from, each peer: fewer where the channel says so
+  int window;                ///< most messages under way to, and from, each peer
 };
 
 /// Messages between this rank and its peers: for each peer, direction and lane (a tag of its own) a queue, sent and
@@ -78,7 +78,6 @@ class Exchange : public Pending {
     std::size_t first_span = 0;
     std::int64_t offset = 0;  ///< within the first span
     std::int64_t next_message = 0;
-    int window = 0;  ///< most of `under_way`
     int under_way = 0;
   };
   struct Slot {

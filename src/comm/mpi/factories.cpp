@@ -54,20 +54,7 @@ Communicator duplicate(const Communicator& communicator) {
   Communicator copy = duplicate(communicator.implementation().channel->comm, communicator.deadline());
   copy.set_deadline(communicator.deadline());
   copy.implementation().channel->stages = communicator.implementation().channel->stages;
-  copy.implementation().channel->windows = communicator.implementation().channel->windows;
   return copy;
-}
-
-void set_pace(Communicator& communicator, const Topology& topology, const CollectiveProfile& profile) {
-  if (topology.world_size() != communicator.size()) {
-    throw ContractError(fmt::format("pace with a topology of {} ranks: the communicator has {}", topology.world_size(),
-                                    communicator.size()));
-  }
-  std::vector<int>& windows = communicator.implementation().channel->windows;
-  for (int peer = 0; peer < communicator.size(); ++peer) {
-    windows[static_cast<std::size_t>(peer)] =
-        messages_under_way(profile, topology.same_node(communicator.rank(), peer));
-  }
 }
 
 Communicator split(MPI_Comm comm, int color, int key, std::chrono::milliseconds deadline) {
@@ -82,10 +69,6 @@ Communicator split(MPI_Comm comm, int color, int key, std::chrono::milliseconds 
   MPI_Comm part = MPI_COMM_NULL;
   check(MPI_Comm_split(comm, color, key, &part), "MPI_Comm_split");
   return own(part);
-}
-
-std::vector<int> pace_of(const Communicator& communicator) {
-  return communicator.implementation().channel->windows;
 }
 
 Topology topology_of(Communicator& communicator) {

@@ -4,7 +4,6 @@
 #include <matrixfsdp/core/error.hpp>
 
 #include "comm/mpi/exchange.hpp"
-#include "comm/mpi/segment_pace.hpp"
 
 namespace matrixfsdp {
 namespace mpi {
@@ -13,8 +12,8 @@ namespace {
 class Redistribution final : public Exchange {
  public:
   Redistribution(std::shared_ptr<Channel> channel, Purpose purpose, const std::vector<PeerElements<const float>>& sends,
-                 const std::vector<PeerElements<float>>& receives)
-      : Exchange(std::move(channel), purpose, segment_pace) {
+                 const std::vector<PeerElements<float>>& receives, std::int64_t message)
+      : Exchange(std::move(channel), purpose, {4 * message, exchange_window}) {
     for (const auto& from : receives)
       receive(from.peer, from.values.data(), bytes_of(from.values));
     for (const auto& to : sends)
@@ -42,14 +41,16 @@ void require_peer(int peer, const Communicator& communicator, const OperationLab
 }  // namespace
 
 Request redistribute(Communicator& communicator, Purpose purpose, const std::vector<PeerElements<const float>>& sends,
-                     const std::vector<PeerElements<float>>& receives, const OperationLabel& label) {
+                     const std::vector<PeerElements<float>>& receives, const OperationLabel& label,
+                     std::int64_t message) {
   for (const auto& to : sends)
     require_peer(to.peer, communicator, label);
   for (const auto& from : receives)
     require_peer(from.peer, communicator, label);
   Kokkos::fence();  // a kernel may still be writing what is sent (CASES 40)
   return mpi::issue(
-      std::make_shared<mpi::Redistribution>(communicator.implementation().channel, purpose, sends, receives), label);
+      std::make_shared<mpi::Redistribution>(communicator.implementation().channel, purpose, sends, receives, message),
+      label);
 }
 
 }  // namespace matrixfsdp

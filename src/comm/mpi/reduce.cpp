@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "comm/fold.hpp"
@@ -14,7 +13,7 @@ namespace {
 
 /// Lane 0, inside a run: every rank sends each block of gradients to its holder. A holder folds block b when all ranks'
 /// have come, and what it is folded onto, then lets block b + w come into the same slot of the staging (w =
-/// reduce_window). A sender is never more than w blocks ahead, and all send block b to everybody before they wait for
+/// Reduce::window). A sender is never more than w blocks ahead, and all send block b to everybody before they wait for
 /// room for block b + w, so nobody waits in a circle. Lane 2, from run to run: sums go on to the next run that
 /// completes a group; lane 3: groups that are open to the next one. Both begin the pass where they are kept. Lane 1: at
 /// the end of the pass they go back there, and after the last one to the owners: where sums are returned, the owner of
@@ -24,14 +23,16 @@ template <class Gradient>
 class ReduceExchange final : public Exchange {
  public:
   ReduceExchange(std::shared_ptr<Channel> channel, const Reduce& reduce, Pass pass, const ReduceMemory& memory)
-      : Exchange(std::move(channel), Purpose::reduce, {4 * exchange_block, reduce_window}),
+      : Exchange(std::move(channel), Purpose::reduce,
+                 {4 * reduce.message, std::min(exchange_window, static_cast<int>(reduce.window()))}),
         position_(reduce, pass, rank()),
         pass_(pass),
         returns_(reduce.returns_sums()),
         sum_group_(reduce.sum_group),
         gradients_(reinterpret_cast<const Gradient*>(memory.buffer)),
         shard_(memory.shard),
-        own_(own_blocks(reduce, position_, memory)) {
+        own_(own_blocks(reduce, position_, memory)),
+        arrived_(reduce.window()) {
     make_staging(reduce, memory);
     number_receives(3 * held() + 3 * own());
     for (int i = 1; i < position_.run.size; ++i)
@@ -40,7 +41,7 @@ class ReduceExchange final : public Exchange {
       pass_on(i);
     send_own_sums();
     send_kept_sums();
-    for (std::size_t index = 0; index < reduce_window; ++index)
+    for (std::size_t index = 0; index < arrived_.size(); ++index)
       expect(index);
     give_results_on();
     receive_results();
@@ -241,7 +242,7 @@ class ReduceExchange final : public Exchange {
                elements.size());
     complete_number(folded(next_));
     if (mine.own >= 0) note_own(static_cast<std::size_t>(mine.own), mine.folds_over);
-    expect(next_ + reduce_window);
+    expect(next_ + arrived_.size());
     ++next_;
   }
 
@@ -263,10 +264,10 @@ class ReduceExchange final : public Exchange {
   std::vector<HeldBlock> blocks_;  // that this rank sums
   ReduceSlots slots_;              // of a peer's staging
   Tensor<Gradient> staging_;
-  Tensor<float> sums_;                                 // that arrive, and that pass through
-  std::size_t next_ = 0;                               // block to fold
-  std::size_t next_result_ = 0;                        // own block whose result may come
-  std::array<std::int64_t, reduce_window> arrived_{};  // members whose block is there, of the next blocks
+  Tensor<float> sums_;                 // that arrive, and that pass through
+  std::size_t next_ = 0;               // block to fold
+  std::size_t next_result_ = 0;        // own block whose result may come
+  std::vector<std::int64_t> arrived_;  // members whose block is there, of the next blocks
   bool came_back_ = false;
 };
 

@@ -9,10 +9,8 @@
 
 namespace matrixfsdp::mpi {
 
-/// Pace of gather, as far as the channel lets it. On a slow network longer blocks, or many under way, make ranks wait
-/// for each other's whole messages (one owner's 512 KiB through 8 nodes at 200 Mbit/s, blocks of 128 KiB: with 1 under
-/// way 60 ms, with 4 151); in shared memory with more ranks than cores fewer under way leave ranks without work when
-/// they get the core (64 MiB, 4 ranks on 2 cores: 1, 2, 4 blocks of 128 KiB under way take 98, 73, 45 ms).
+/// Pace of gather. In shared memory with more ranks than cores fewer under way leave ranks without work when they get
+/// the core (64 MiB, 4 ranks on 2 cores: 1, 2, 4 blocks of 128 KiB under way take 98, 73, 45 ms).
 inline constexpr Pace segment_pace{4 * exchange_block, exchange_window};
 
 /// Where an element of the buffer stands in the shard of the rank whose intervals are `mine`.

@@ -18,7 +18,7 @@ template <class Gradient>
 class TreeReduce final : public Exchange {
  public:
   TreeReduce(std::shared_ptr<Channel> channel, const Reduce& reduce, Pass pass, const ReduceMemory& memory)
-      : Exchange(std::move(channel), Purpose::reduce, {4 * exchange_block, 2}),
+      : Exchange(std::move(channel), Purpose::reduce, {4 * reduce.message, 2}),
         table_(reduce.table),
         root_(reduce.root),
         sum_group_(reduce.sum_group),

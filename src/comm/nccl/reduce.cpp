@@ -48,7 +48,7 @@ class Rounds {
     std::size_t longest = 0;
     for (const auto& blocks : reduce_.blocks)
       longest = std::max(longest, blocks.size());
-    for (std::size_t first = 0; first < longest; first += reduce_window) {
+    for (std::size_t first = 0; first < longest; first += reduce_.window()) {
       add_exchange(first);
       add_sums_of(first, group_ - 1, group_);
       add_folds(first);
@@ -102,7 +102,7 @@ class Rounds {
     const std::vector<Piece>& blocks = reduce_.held_by(holder);
     const ReduceSlots& slots = slots_[static_cast<std::size_t>(holder)];
     std::vector<Stretch> stretches;
-    for (std::size_t index = first; index < std::min(blocks.size(), first + reduce_window); ++index) {
+    for (std::size_t index = first; index < std::min(blocks.size(), first + reduce_.window()); ++index) {
       const Interval& elements = blocks[index].elements;
       if (elements.empty()) continue;
       if (!stretches.empty()) {
@@ -147,7 +147,7 @@ class Rounds {
     Messages messages(size_);
     auto& mine =
         group_ == from ? messages.sent_to(rank_of(to, member_)) : messages.received_from(rank_of(from, member_));
-    for (std::size_t index = first; index < first + reduce_window; ++index)
+    for (std::size_t index = first; index < first + reduce_.window(); ++index)
       add_sum(index, mine);
     add_messages(messages);
   }

@@ -56,7 +56,7 @@ std::vector<CollectiveAlgorithm> collective_candidates(CollectiveOperation opera
 }
 
 CollectiveChoice choose_unshard(const SegmentTable& table, const Topology& topology, const CollectiveProfile& profile,
-                                std::int64_t block_elements) {
+                                std::optional<std::int64_t> block_elements) {
   return fastest(collective_candidates(CollectiveOperation::unshard, table, topology),
                  [&](CollectiveAlgorithm algorithm) {
                    return predicted_unshard_seconds(algorithm, table, topology, profile, block_elements);

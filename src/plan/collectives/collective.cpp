@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <array>
+#include <functional>
 #include <string>
 
 #include <fmt/format.h>
@@ -60,6 +62,12 @@ Topology make_topology(int world_size, int ranks_per_node) {
   for (int rank = 0; rank < world_size; ++rank)
     topology.node.push_back(rank / ranks_per_node);
   return topology;
+}
+
+std::int64_t message_elements(const Topology& topology) {
+  const bool one_node =
+      std::adjacent_find(topology.node.begin(), topology.node.end(), std::not_equal_to<>()) == topology.node.end();
+  return one_node ? exchange_block : link_block;
 }
 
 TransferCounts counts_of(const TransferSchedule& schedule, const Topology& topology, int rank) {

@@ -86,8 +86,9 @@ void count_trees(const std::vector<Load>& owned, const detail::BroadcastTree& tr
 }  // namespace
 
 std::vector<TransferCounts> unshard_counts(CollectiveAlgorithm algorithm, const SegmentTable& table,
-                                           const Topology& topology, std::int64_t block_elements) {
+                                           const Topology& topology, std::optional<std::int64_t> asked) {
   validate(table, topology.world_size());
+  const std::int64_t block_elements = asked.value_or(message_elements(topology));
   if (block_elements < 1)
     throw ContractError(fmt::format("blocks of {} elements: expected at least 1", block_elements));
   const NodePlaces places(topology);

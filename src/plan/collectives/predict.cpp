@@ -70,7 +70,7 @@ Way scatter_way(const Prices& prices, const std::vector<Piece>& pieces, const st
     (near ? out_inside : out_between)[owner] += piece.elements.size();
     const std::int64_t tail = prices.tail_of(piece.elements.size());
     // What helpers beside the owner send to other nodes is in what that node sends, below.
-    const double queued = static_cast<double>(tail) / static_cast<double>(prices.under_way());
+    const double queued = static_cast<double>(tail) / static_cast<double>(prices.message());
     relayed[owner] =
         std::max(relayed[owner], near ? prices.fan_out(tail, inside - 1, 0)
                                       : prices.fan_out(tail, inside, (between - 1) * (inside + 1), queued));
@@ -137,11 +137,12 @@ Way way_of(const Prices& prices, CollectiveAlgorithm algorithm, const std::vecto
 }  // namespace
 
 double predicted_unshard_seconds(CollectiveAlgorithm algorithm, const SegmentTable& table, const Topology& topology,
-                                 const CollectiveProfile& profile, std::int64_t block_elements) {
+                                 const CollectiveProfile& profile, std::optional<std::int64_t> asked) {
+  const std::int64_t block_elements = asked.value_or(message_elements(topology));
   const std::vector<TransferCounts> counts = unshard_counts(algorithm, table, topology, block_elements);
   require_links(profile, topology);
   if (topology.world_size() == 1 || table.size == 0) return 0;
-  const Prices prices(table, topology, profile, block_elements, exchange_window);
+  const Prices prices(table, topology, profile, block_elements);
   const bool to_neighbours = algorithm == CollectiveAlgorithm::chain || algorithm == CollectiveAlgorithm::padded ||
                              algorithm == CollectiveAlgorithm::hierarchical;
   const Way way = way_of(prices, algorithm, counts);

@@ -90,7 +90,7 @@ Way way_to_owners(const Prices& prices, const Reduce& reduce) {
 /// What the links alone say.
 double seconds_by_links(const Reduce& reduce, const Topology& topology, const CollectiveProfile& profile,
                         std::int64_t pass, const std::vector<TransferCounts>& counts) {
-  const Prices prices(reduce.table, topology, profile, exchange_block, reduce_window);
+  const Prices prices(reduce.table, topology, profile, reduce.message);
   const bool last = pass + 1 == reduce.passes;
   if (reduce.algorithm == CollectiveAlgorithm::tree) {
     const Way way = tree_way(prices, reduce, last);

@@ -13,15 +13,14 @@ namespace matrixfsdp::detail {
 /// Prices of one table on one topology. Both outlive it.
 class Prices {
  public:
-  /// Of `block_elements` each, at most `most_messages` are under way from one rank to another.
   Prices(const SegmentTable& table_, const Topology& topology_, const CollectiveProfile& profile,
-         std::int64_t block_elements, int most_messages)
+         std::int64_t message_elements)
       : table(table_),
         topology(topology_),
         places(topology_),
         inside_(profile.inside.value_or(LinkModel{})),
         between_(profile.between.value_or(LinkModel{})),
-        under_way_(block_elements * std::min(most_messages, messages_under_way(profile, places.nodes() == 1))) {}
+        message_(message_elements) {}
 
   const SegmentTable& table;
   const Topology& topology;
@@ -34,9 +33,9 @@ class Prices {
   /// Of the slower class that the job has.
   [[nodiscard]] double alpha() const { return std::max(inside_.alpha_seconds, between_.alpha_seconds); }
 
-  /// Elements of `size` that are under way together: they leave one by one, but arrive together.
-  [[nodiscard]] std::int64_t tail_of(std::int64_t size) const { return std::min(size, under_way_); }
-  [[nodiscard]] std::int64_t under_way() const { return under_way_; }
+  /// Elements of `size` in a message: they arrive together, and are passed on together.
+  [[nodiscard]] std::int64_t tail_of(std::int64_t size) const { return std::min(size, message_); }
+  [[nodiscard]] std::int64_t message() const { return message_; }
   /// `size` elements over hops that together take `all` for an element, the slowest of them `slowest`.
   [[nodiscard]] double pipelined(std::int64_t size, double all, double slowest) const {
     const std::int64_t tail = tail_of(size);
@@ -112,7 +111,7 @@ class Prices {
 
   LinkModel inside_;
   LinkModel between_;
-  std::int64_t under_way_;
+  std::int64_t message_;
 };
 
 }  // namespace matrixfsdp::detail

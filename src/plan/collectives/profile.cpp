@@ -57,18 +57,6 @@ void validate(const CollectiveProfile& profile) {
   }
 }
 
-int messages_under_way(const LinkModel& link) {
-  constexpr double busy = 0.95;  // of the time
-  const double carried = 4.0 * exchange_block * link.beta_seconds_per_byte;
-  const double announced = 3 * link.alpha_seconds;
-  if (announced >= exchange_window * carried) return exchange_window;
-  return std::clamp(static_cast<int>(std::ceil(busy * (1 + announced / carried))), 1, exchange_window);
-}
-
-int messages_under_way(const CollectiveProfile& profile, bool same_node) {
-  return same_node || !profile.between ? exchange_window : messages_under_way(*profile.between);
-}
-
 void require_links(const CollectiveProfile& profile, const Topology& topology) {
   std::vector<int> nodes = topology.node;
   std::sort(nodes.begin(), nodes.end());

@@ -27,7 +27,7 @@ class PassCounts {
     for (const auto& blocks : reduce.blocks) {
       loads_.emplace_back();
       for (const Piece& block : blocks)
-        loads_.back() += load_of(block.elements.size(), exchange_block);
+        loads_.back() += load_of(block.elements.size(), reduce_.message);
     }
   }
 
@@ -83,7 +83,7 @@ class PassCounts {
         continue;
       }
       for (const Piece& block : reduce_.held_by(rank))
-        pass(rank, reduce_.holder_in(next, block), load_of(block.elements.size(), exchange_block));
+        pass(rank, reduce_.holder_in(next, block), load_of(block.elements.size(), reduce_.message));
     }
   }
 
@@ -116,7 +116,7 @@ class PassCounts {
   void each_block(const RankGroup& run, const Visit& visit) {
     for (int rank = run.first; rank < run.first + run.size; ++rank) {
       for (const Piece& block : reduce_.held_by(rank))
-        visit(rank, block, load_of(block.elements.size(), exchange_block));
+        visit(rank, block, load_of(block.elements.size(), reduce_.message));
     }
   }
   [[nodiscard]] int keeper(const Piece& block) const {
@@ -150,11 +150,11 @@ class PassCounts {
     const auto rank_at = [&](int position) { return (reduce_.root + position) % ranks; };
     for (int position = 1; position < ranks; ++position) {
       const TreePosition place = tree_position(position, ranks);
-      pass(rank_at(position), rank_at(place.parent), load_of(place.size * reduce_.table.size, exchange_block));
+      pass(rank_at(position), rank_at(place.parent), load_of(place.size * reduce_.table.size, reduce_.message));
       std::int64_t owned = 0;
       for (int below = position; last_ && below < position + place.size; ++below)
         owned += reduce_.table.shard_size(rank_at(below) % reduce_.members());
-      pass(rank_at(place.parent), rank_at(position), load_of(owned, exchange_block));
+      pass(rank_at(place.parent), rank_at(position), load_of(owned, reduce_.message));
     }
   }
 

@@ -46,8 +46,8 @@ void share_by_load(Reduce& reduce) {
     for (const Piece& piece : pieces) {
       if ((piece.owner == piece.holder) != own) continue;
       auto& blocks = reduce.blocks[static_cast<std::size_t>(piece.holder)];
-      for (std::int64_t at = piece.elements.begin; at < piece.elements.end; at += exchange_block)
-        blocks.push_back({{at, std::min(at + exchange_block, piece.elements.end)}, piece.owner, piece.holder});
+      for (std::int64_t at = piece.elements.begin; at < piece.elements.end; at += reduce.message)
+        blocks.push_back({{at, std::min(at + reduce.message, piece.elements.end)}, piece.owner, piece.holder});
     }
   }
   for (int rank = 0; rank < reduce.world_size(); ++rank)
@@ -102,6 +102,7 @@ Reduce prepare_reduce(CollectiveAlgorithm algorithm, SegmentTable table, const T
   reduce.passes = settings.passes;
   reduce.wire = settings.wire;
   reduce.sum_group = settings.sum_group;
+  reduce.message = message_elements(topology);
   reduce.table = std::move(table);
   reduce.runs = detail::runs_of(algorithm, topology, members);
   if (reduce.returns_sums())
@@ -154,14 +155,14 @@ std::int64_t running_sum_elements(const Reduce& reduce, int rank) {
 }
 
 ReduceSlots reduce_slots(const Reduce& reduce, int rank) {
-  std::array<std::int64_t, reduce_window> longest{};
+  std::vector<std::int64_t> longest(reduce.window(), 0);
   const std::vector<Piece>& blocks = reduce.held_by(rank);
   for (std::size_t i = 0; i < blocks.size(); ++i)
     longest[i % longest.size()] = std::max(longest[i % longest.size()], blocks[i].elements.size());
   ReduceSlots slots;
-  for (std::size_t slot = 0; slot < longest.size(); ++slot) {
-    slots.begin[slot] = slots.elements;
-    slots.elements += longest[slot];
+  for (const std::int64_t elements : longest) {
+    slots.begin.push_back(slots.elements);
+    slots.elements += elements;
   }
   return slots;
 }
@@ -204,8 +205,8 @@ std::int64_t reduce_staging_bytes(const Reduce& reduce, int rank) {
 bool same_messages(const Reduce& a, const Reduce& b) {
   const auto by_tree = [](const Reduce& reduce) { return reduce.algorithm == CollectiveAlgorithm::tree; };
   return a.returns_sums() == b.returns_sums() && by_tree(a) == by_tree(b) && a.wire == b.wire && a.passes == b.passes &&
-         a.sum_group == b.sum_group && a.replicas == b.replicas && a.runs == b.runs && a.blocks == b.blocks &&
-         a.list_of == b.list_of;
+         a.sum_group == b.sum_group && a.message == b.message && a.replicas == b.replicas && a.runs == b.runs &&
+         a.blocks == b.blocks && a.list_of == b.list_of;
 }
 
 }  // namespace matrixfsdp

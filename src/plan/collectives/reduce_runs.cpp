@@ -34,11 +34,11 @@ std::vector<Piece> segments_of(const SegmentTable& table) {
 }
 
 /// Messages in buffer order: they cross neither segments nor `cuts`.
-std::vector<Piece> cut(const SegmentTable& table, const std::set<std::int64_t>& cuts) {
+std::vector<Piece> cut(const SegmentTable& table, std::int64_t block, const std::set<std::int64_t>& cuts) {
   std::vector<Piece> pieces;
   for (const Piece& segment : segments_of(table)) {
     for (std::int64_t at = segment.elements.begin; at < segment.elements.end;) {
-      std::int64_t end = std::min(at + exchange_block, segment.elements.end);
+      std::int64_t end = std::min(at + block, segment.elements.end);
       const auto next = cuts.upper_bound(at);
       if (next != cuts.end()) end = std::min(end, *next);
       pieces.push_back({{at, end}, segment.owner, 0});
@@ -108,7 +108,7 @@ void detail::share_evenly(Reduce& reduce) {
     for (int place = 0; place < run.size && run.size > 1; ++place)
       cuts.insert(fold_chunk(reduce.table.size, place, run.size).begin);
   }
-  const std::vector<Piece> pieces = cut(reduce.table, cuts);
+  const std::vector<Piece> pieces = cut(reduce.table, reduce.message, cuts);
   for (auto& [size, first] : first_list) {
     first = static_cast<int>(reduce.blocks.size());
     reduce.blocks.resize(reduce.blocks.size() + static_cast<std::size_t>(size));
@@ -126,7 +126,7 @@ void detail::share_evenly(Reduce& reduce) {
 void detail::give_all_to_root(Reduce& reduce) {
   const std::vector<std::int64_t> owned = shard_sizes(reduce.table);
   reduce.root = static_cast<int>(std::max_element(owned.begin(), owned.end()) - owned.begin());
-  reduce.blocks.push_back(cut(reduce.table, {}));
+  reduce.blocks.push_back(cut(reduce.table, reduce.message, {}));
   for (Piece& piece : reduce.blocks.front())
     piece.holder = reduce.root;
   reduce.blocks.emplace_back();

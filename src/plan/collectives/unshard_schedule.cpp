@@ -133,8 +133,9 @@ TransferSchedule schedule_of(const std::vector<Block>& blocks, const BroadcastTr
 }  // namespace
 
 TransferSchedule unshard_schedule(CollectiveAlgorithm algorithm, const SegmentTable& table, const Topology& topology,
-                                  int rank, std::int64_t block_elements) {
+                                  int rank, std::optional<std::int64_t> asked) {
   validate(table, topology.world_size());
+  const std::int64_t block_elements = asked.value_or(message_elements(topology));
   if (rank < 0 || rank >= topology.world_size()) {
     throw ContractError(fmt::format("schedule of rank {}: expected one of {} ranks", rank, topology.world_size()));
   }
@@ -152,7 +153,7 @@ TransferSchedule unshard_schedule(CollectiveAlgorithm algorithm, const SegmentTa
 }
 
 Unshard prepare_unshard(CollectiveAlgorithm algorithm, SegmentTable table, const Topology& topology, int rank,
-                        std::int64_t block_elements, DType wire) {
+                        std::optional<std::int64_t> block_elements, DType wire) {
   detail::require_wire(wire, "unshard as");
   Unshard unshard;
   unshard.algorithm = algorithm;
